@@ -1,0 +1,1 @@
+//! The Samudra ocean emulators as Burn modules.

@@ -1,0 +1,1 @@
+//! OM4 ocean data for Burn.
