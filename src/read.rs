@@ -1,0 +1,58 @@
+//! The seam between what knows stores and what knows devices: fill these planes.
+
+use crate::error::Result;
+use crate::schema::Channel;
+use std::ops::Range;
+
+/// Which planes to read: every row × every channel, plane index = row position × channels + channel
+/// position.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaneRequest<'a> {
+    /// Rows of the store's time axis.
+    pub rows: &'a [usize],
+    /// Positions in [`PlaneSource::channels`].
+    pub channels: &'a [usize],
+}
+
+/// Extent of a plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PlaneShape {
+    pub ny: usize,
+    pub nx: usize,
+}
+
+/// What a read did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct ReadCounts {
+    pub planes: u64,
+    pub chunks: u64,
+    /// Compressed bytes as stored.
+    pub stored_bytes: u64,
+    /// Chunks that were not there and were taken as fill (lenient mode only).
+    pub missing_chunks: u64,
+}
+
+/// Where planes go. Implemented by host buffers (planes side by side) and by the CPU path (scratch,
+/// prepared at once).
+pub trait PlaneSink: Sync {
+    /// Lends memory for the consecutive `planes` of the request (`planes.len() * ny * nx` values, C
+    /// order) to `fill`. When `fill` returns `Ok`, the planes are complete. Each plane is filled at most once.
+    fn fill(
+        &self,
+        planes: Range<usize>,
+        fill: &mut dyn FnMut(&mut [f32]) -> Result<()>,
+    ) -> Result<()>;
+}
+
+/// Anything that can fill planes: a local store, a tier over one, a test double.
+pub trait PlaneSource: Send + Sync {
+    fn channels(&self) -> &[Channel];
+    /// Rows on the time axis.
+    fn rows(&self) -> usize;
+    fn plane(&self) -> PlaneShape;
+    /// Reads every plane of the request into `sink`, exactly once each. Validates the whole request
+    /// before the first read. When it returns - `Ok`, `Err` or by panic - no thread still writes.
+    fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts>;
+    /// Chunks that `read` would read.
+    fn planned_chunks(&self, request: &PlaneRequest<'_>) -> Result<u64>;
+}
