@@ -53,7 +53,7 @@ struct Case {
     hist: usize,
     steps: usize,
     stride: usize,
-    indices: Vec<usize>,
+    indices: Vec<u64>,
     normalize_before_mask: bool,
     masked_fill_value: f32,
     time_slice: Option<[Date; 2]>,
@@ -71,12 +71,16 @@ fn main() -> Result<()> {
     let root = options.manifest.parent().unwrap_or(Path::new("."));
 
     let dataset = open(&case, root, options.store)?;
-    let length = burn::data::dataset::Dataset::len(&dataset);
+    let length = dataset.windows();
     let window = dataset.context(0).window().clone();
     let device = options.device.open()?;
+    let spec = ScheduleSpec {
+        order: Order::Custom(vec![case.indices.clone()]),
+        batch_size: case.indices.len(),
+        ..ScheduleSpec::default()
+    };
+    let schedule = Schedule::new(spec, dataset.groups())?;
     let batcher = OceanBatcher::new(dataset);
-    let order = Order::Custom(vec![case.indices.iter().map(|&i| i as u64).collect()]);
-    let schedule = Schedule::new(ScheduleSpec::new(order, case.indices.len()), length)?;
     let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), &device)?;
     let batch = loader.iter().next().context("the loader delivered nothing")??;
 

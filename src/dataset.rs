@@ -8,7 +8,9 @@ use crate::prepare::{ChannelConstants, MaskOrder, Preparation};
 use crate::read::{PlaneShape, PlaneSource};
 use crate::schema::{Channel, check_channels};
 use crate::store::OpenOptions;
-use crate::time::{DEFAULT_GAP_FACTOR, DateRange, TimeAxis};
+use crate::schedule::Groups;
+use crate::calendar::DateRange;
+use crate::time::{DEFAULT_GAP_FACTOR, TimeAxis};
 use crate::window::{Window, WindowSpec};
 use burn::data::dataset::{Dataset, DatasetError};
 use serde::{Deserialize, Serialize};
@@ -339,9 +341,17 @@ impl OceanDataset {
         Some(Window { source, start })
     }
 
-    /// Windows of each source, in order.
-    pub fn source_lengths(&self) -> Vec<usize> {
-        self.sources.iter().map(|s| s.starts.len()).collect()
+    /// Windows over all sources.
+    pub fn windows(&self) -> usize {
+        self.offsets[self.offsets.len() - 1]
+    }
+
+    /// The index space for a [`Schedule`](crate::Schedule): every source is a group of its own, so
+    /// that no batch mixes sources.
+    pub fn groups(&self) -> Groups {
+        let lengths = self.sources.iter().map(|s| s.starts.len() as u64);
+        let groups = Groups::by_key(lengths.zip(0usize..));
+        groups.expect("a data set's windows are counted in usize")
     }
 
     /// Names, masks, grid and units of a source's batches.
@@ -510,10 +520,10 @@ fn label_offset(input: &TimeAxis, label: &TimeAxis, rows: std::ops::Range<usize>
 impl Dataset<Window> for OceanDataset {
     fn get(&self, index: usize) -> Result<Window, DatasetError> {
         let window = self.window(index);
-        Ok(window.unwrap_or_else(|| panic!("window {index} of {}", Dataset::len(self))))
+        Ok(window.unwrap_or_else(|| panic!("window {index} of {}", self.windows())))
     }
 
     fn len(&self) -> usize {
-        self.offsets[self.offsets.len() - 1]
+        self.windows()
     }
 }

@@ -14,7 +14,7 @@ use crate::counters::{Counters, LoaderCounters};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::BatchPlan;
 use crate::queue::{Bounds, Consumer, Producer, bounded};
-use crate::schedule::{Epoch, Schedule};
+use crate::schedule::{Epoch, Schedule, Shard};
 use crate::window::Window;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
@@ -52,7 +52,7 @@ impl Default for Prefetch {
 /// thread to itself, and threads are kept for the next pass.
 pub struct OceanLoader {
     batcher: OceanBatcher,
-    schedule: Arc<Schedule>,
+    schedule: Schedule,
     prefetch: Prefetch,
     device: Device,
     starting_pass: usize,
@@ -72,18 +72,19 @@ impl OceanLoader {
         prefetch: Prefetch,
         device: &Device,
     ) -> Result<Self> {
-        let windows = burn::data::dataset::Dataset::len(batcher.dataset());
-        if schedule.windows() != windows {
+        let windows = batcher.dataset().windows();
+        if schedule.groups().windows() != windows as u64 {
             return Err(Error::config("the schedule and the data set differ in length")
                 .expected(format!("{windows} windows"))
-                .found(schedule.windows()));
+                .found(schedule.groups().windows()));
         }
-        Ok(Self::assemble(batcher, Arc::new(schedule), prefetch, device.clone(), 0, Counters::default()))
+        let counters = Counters::default();
+        Ok(Self::assemble(batcher, schedule, prefetch, device.clone(), 0, counters))
     }
 
     fn assemble(
         batcher: OceanBatcher,
-        schedule: Arc<Schedule>,
+        schedule: Schedule,
         prefetch: Prefetch,
         device: Device,
         starting_pass: usize,
@@ -123,8 +124,8 @@ impl OceanLoader {
     }
 
     /// Batches in one pass.
-    pub fn batches(&self) -> usize {
-        self.schedule.batches()
+    pub fn batches(&self) -> u64 {
+        self.schedule.steps()
     }
 
     fn pass(&self) -> Pass {
@@ -154,10 +155,11 @@ struct Planned {
 }
 
 impl Pass {
-    fn plan(&self, batch: usize) -> Result<Planned> {
+    fn plan(&self, batch: u64) -> Result<Planned> {
         let dataset = self.batcher.dataset();
-        let find = |index| {
-            dataset.window(index).ok_or_else(|| {
+        let find = |index: u64| {
+            let window = usize::try_from(index).ok().and_then(|i| dataset.window(i));
+            window.ok_or_else(|| {
                 Error::config("the schedule names a window that does not exist").found(index)
             })
         };
@@ -278,7 +280,7 @@ impl Drop for Reader {
 struct Batches<'a> {
     loader: &'a OceanLoader,
     source: From,
-    delivered: usize,
+    delivered: u64,
     windows: usize,
     ended: bool,
 }
@@ -361,8 +363,12 @@ impl DataLoader<ModelBatch> for OceanLoader {
         Box::new(Batches { loader: self, source, delivered: 0, windows: 0, ended: false })
     }
 
+    /// Windows per pass. With several ranks it is the same on each, and counts a short batch as a
+    /// full one.
     fn num_items(&self) -> usize {
-        self.schedule.items()
+        let spec = self.schedule.spec();
+        let all = spec.world == 1 && !spec.drop_last;
+        if all { self.batcher.dataset().windows() } else { self.batches() as usize * spec.batch_size }
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<ModelBatch>> {
@@ -376,10 +382,17 @@ impl DataLoader<ModelBatch> for OceanLoader {
         ))
     }
 
+    /// One of n equal shares, for n devices. Each epoch is shuffled as a whole and then dealt out
+    /// batch by batch, so shares are disjoint, of equal length, and other ones in every epoch.
+    ///
+    /// # Panics
+    /// When `start..end` is not one of n equal slices, as Burn's multi-device strategies cut them.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<ModelBatch>> {
+        let shard = Shard::of_slice(self.num_items(), start, end);
+        let schedule = shard.and_then(|shard| self.schedule.shard(shard));
         Arc::new(Self::assemble(
             self.batcher.clone(),
-            Arc::new(self.schedule.slice(start, end)),
+            schedule.unwrap_or_else(|e| panic!("{e}")),
             self.prefetch,
             self.device.clone(),
             self.starting_pass,

@@ -77,11 +77,13 @@ impl Case {
 
     fn batch(&self, root: &Path, store: usize, device: &Device) -> (OceanLoader, ModelBatch) {
         let dataset = self.open(root, store).unwrap();
-        let length = burn::data::dataset::Dataset::len(&dataset);
-        assert_eq!(length, self.length, "{}", self.id);
-        let order = Order::Custom(vec![self.indices.clone()]);
-        let schedule =
-            Schedule::new(ScheduleSpec::new(order, self.indices.len()), length).unwrap();
+        assert_eq!(dataset.windows(), self.length, "{}", self.id);
+        let spec = ScheduleSpec {
+            order: Order::Custom(vec![self.indices.clone()]),
+            batch_size: self.indices.len(),
+            ..ScheduleSpec::default()
+        };
+        let schedule = Schedule::new(spec, dataset.groups()).unwrap();
         let batcher = OceanBatcher::new(dataset);
         let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), device).unwrap();
         let batch = loader.iter().next().unwrap().unwrap();

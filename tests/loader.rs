@@ -6,7 +6,7 @@ use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::tensor::Device;
 use burn_om4::testing::{Fault, FaultySource, MemorySource};
 use burn_om4::{
-    Error, ErrorKind, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order, PlaneSource,
+    Error, ErrorKind, Groups, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order, PlaneSource,
     Prefetch, Schedule, ScheduleSpec, Window,
 };
 use common::{memory_dataset, memory_source};
@@ -15,8 +15,8 @@ use std::time::Duration;
 const ROWS: usize = 20;
 
 fn loader_over(dataset: OceanDataset, order: Order, prefetch: usize, device: &Device) -> OceanLoader {
-    let length = burn::data::dataset::Dataset::len(&dataset);
-    let schedule = Schedule::new(ScheduleSpec::new(order, 3).with_seed(5), length).unwrap();
+    let spec = ScheduleSpec { order, seed: 5, batch_size: 3, ..ScheduleSpec::default() };
+    let schedule = Schedule::new(spec, dataset.groups()).unwrap();
     let prefetch = Prefetch { batches: prefetch, ..Prefetch::default() };
     OceanLoader::new(OceanBatcher::new(dataset), schedule, prefetch, device).unwrap()
 }
@@ -223,7 +223,8 @@ fn impossible_data_sets_and_schedules_are_refused() {
     assert!(error.to_string().contains("no window fits"), "{error}");
 
     let dataset = memory_dataset(memory_source(ROWS), 2);
-    let schedule = Schedule::new(ScheduleSpec::new(Order::Sequential, 3), 99).unwrap();
+    let groups = Groups::single(99).unwrap();
+    let schedule = Schedule::new(ScheduleSpec::default(), groups).unwrap();
     let batcher = OceanBatcher::new(dataset);
     let error = OceanLoader::new(batcher, schedule, Prefetch::default(), &Device::flex());
     assert!(error.err().unwrap().to_string().contains("99"));
