@@ -1,4 +1,26 @@
-//! OM4 ocean data for Burn.
+//! Ocean data for [Burn](https://burn.dev): OM4 Zarr stores in, batches for ocean emulators out.
+//!
+//! ```text
+//!  schedule ──▶ window ──▶ plan ──▶ store, reader ──▶ host ──▶ device ──▶ batch ──▶ the model
+//!  which        which      unique   planes, decoded   leased   normalise  input, boundary,
+//!  windows      rows       planes   in parallel       memory   and mask   label per step
+//! ```
+//!
+//! A *plane* is one `(y, x)` field of one channel at one time. A *window* is a training sample: rows
+//! of the time axis that make inputs and labels of an autoregressive rollout. A batch of windows
+//! shows most of its planes several times; each is read, decoded, normalised and masked once.
+//!
+//! * [`OceanDataset`] opens stores and lays windows over them; it is a Burn `Dataset`.
+//! * [`OceanBatcher`] plans, reads and prepares a batch; it is a Burn `Batcher`.
+//! * [`OceanLoader`] does so ahead of the model, in the order of a [`Schedule`]; it is a Burn
+//!   `DataLoader`.
+//! * [`ModelBatch`] is what the model gets.
+//!
+//! Anything else that holds planes can take the place of a store by implementing [`PlaneSource`].
+//!
+//! Every failure is an [`Error`] that names store, array, chunk and time row. The crate does not
+//! panic on what users or stores give it; where a Burn trait leaves no other way out, its method says
+//! so.
 
 mod batch;
 mod batcher;
