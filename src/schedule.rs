@@ -71,7 +71,8 @@ impl Groups {
 
     /// Data sets as (number of windows, key), in their order. Those with equal keys form one group.
     ///
-    /// A group without windows is no group. O(d log d) for d data sets.
+    /// A group without windows is no group, but an empty data set is where its key was first seen.
+    /// O(d log d) for d data sets.
     ///
     /// # Errors
     /// More windows than an order can number (2^62 - 1).
@@ -82,7 +83,7 @@ impl Groups {
         let mut ranges: Vec<Vec<Range<u64>>> = Vec::new();
         let mut keys: Vec<K> = Vec::new();
         let mut place_of: HashMap<K, usize> = HashMap::new();
-        for (length, key) in data_sets.into_iter().filter(|(length, _)| *length > 0) {
+        for (length, key) in data_sets {
             let end = windows.checked_add(length).filter(|n| *n <= MAX_WINDOWS);
             let end = end.ok_or_else(|| {
                 Error::config("more windows than an order can number").expected(MAX_WINDOWS)
@@ -94,22 +95,24 @@ impl Groups {
             });
             match ranges[place].last_mut() {
                 Some(last) if last.end == windows => last.end = end,
+                _ if length == 0 => {}
                 _ => ranges[place].push(windows..end),
             }
             windows = end;
         }
         let mut by_key: Vec<usize> = (0..keys.len()).collect();
         by_key.sort_by(|a, b| keys[*a].cmp(&keys[*b]));
-        let mut groups: Vec<Group> = ranges
-            .into_iter()
-            .map(|ranges| Group {
-                ranges,
-                sorted_place: 0,
-            })
-            .collect();
-        for (sorted_place, first_seen) in by_key.into_iter().enumerate() {
-            groups[first_seen].sorted_place = sorted_place;
+        let mut sorted_place = vec![0; keys.len()];
+        for (place, first_seen) in by_key.into_iter().enumerate() {
+            sorted_place[first_seen] = place;
         }
+        let groups = (ranges.into_iter().zip(sorted_place))
+            .map(|(ranges, sorted_place)| Group {
+                ranges,
+                sorted_place,
+            })
+            .filter(|group| !group.ranges.is_empty())
+            .collect();
         Ok(Self { windows, groups })
     }
 
