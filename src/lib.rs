@@ -30,6 +30,7 @@ mod cpython_random;
 mod dataset;
 mod device;
 mod error;
+mod groups;
 mod host;
 mod loader;
 mod ocean;
@@ -59,13 +60,14 @@ pub use host::{
 };
 pub use loader::{OceanLoader, Prefetch};
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
+pub use groups::{GroupOrder, Groups};
 pub use plan::{
     ArrayLayout, BatchPlan, ChannelSlot, Gather, GroupPlan, Inputs, Labels, PlannedPlane, ReadTask,
     read_tasks,
 };
 pub use prepare::{ChannelConstants, DevicePreparation, MaskOrder, Preparation};
 pub use read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
-pub use schedule::{Batches, Epoch, GroupOrder, Groups, Order, Schedule, ScheduleSpec, Shard};
+pub use schedule::{Batches, Epoch, Order, Schedule, ScheduleSpec, Shard};
 pub use schema::{Channel, DEPTHS, PRESETS, THICKNESSES, parse_channels, preset};
 pub use sink::{Gathered, HostPlanes, PreparedTensors};
 pub use state::{Fingerprint, FingerprintBuilder, FingerprintPart, LoaderState, Position};
