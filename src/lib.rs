@@ -4,6 +4,7 @@ mod error;
 mod plan;
 mod read;
 mod schema;
+pub mod synth;
 mod time;
 mod window;
 
