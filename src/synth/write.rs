@@ -126,7 +126,9 @@ fn attributes(pairs: &[(&str, &str)]) -> Attributes {
 }
 
 fn bytes<const N: usize, T: Copy>(values: &[T], of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
-    values.iter().flat_map(|v| of(*v)).collect()
+    let mut out = Vec::with_capacity(N * values.len());
+    values.iter().for_each(|v| out.extend_from_slice(&of(*v)));
+    out
 }
 
 /// What xarray says of a variable: its long name and units.
@@ -399,21 +401,23 @@ fn data(
         let put = |array: &Data| {
             let levels = &block[array.channels.clone()];
             let index = index as u64;
-            let (index, values): (Vec<u64>, Vec<u8>) = match array.layout {
-                Levels::None | Levels::BeforeTime => {
-                    let values = levels.iter().flat_map(|l| bytes(l, f32::to_ne_bytes)).collect();
-                    match array.layout {
-                        Levels::None => (vec![index, 0, 0], values),
-                        _ => (vec![0, index, 0, 0], values),
-                    }
-                }
-                Levels::AfterTime => {
-                    let rows = (0..chunk_rows).map(|r| r * plane..(r + 1) * plane);
-                    let planes = rows.flat_map(|cells| levels.iter().map(move |l| &l[cells.clone()]));
-                    let values = planes.flat_map(|p| bytes(p, f32::to_ne_bytes)).collect();
-                    (vec![index, 0, 0, 0], values)
-                }
+            let plane_of = |level: &'_ Vec<f32>, row: usize| {
+                bytes(&level[row * plane..(row + 1) * plane], f32::to_ne_bytes)
             };
+            let mut values = Vec::with_capacity(levels.len() * chunk_rows * plane * 4);
+            let index = match array.layout {
+                Levels::None => vec![index, 0, 0],
+                Levels::BeforeTime => vec![0, index, 0, 0],
+                Levels::AfterTime => vec![index, 0, 0, 0],
+            };
+            match array.layout {
+                Levels::None | Levels::BeforeTime => levels.iter().for_each(|level| {
+                    (0..chunk_rows).for_each(|row| values.extend(plane_of(level, row)));
+                }),
+                Levels::AfterTime => (0..chunk_rows).for_each(|row| {
+                    levels.iter().for_each(|level| values.extend(plane_of(level, row)));
+                }),
+            }
             array.writer.put(&index, values)
         };
         arrays.par_iter().try_for_each(put)?;
