@@ -254,7 +254,11 @@ impl Ocean {
                 let dy = (y as f32 - storm.y) / storm.radius;
                 let width = GRID.1 as f32;
                 let apart = (x as f32 - storm.x).rem_euclid(width);
-                let dx = if apart > width / 2.0 { apart - width } else { apart } / storm.radius;
+                let dx = if apart > width / 2.0 {
+                    apart - width
+                } else {
+                    apart
+                } / storm.radius;
                 let near = storm.envelope() * (-0.5 * (dx * dx + dy * dy)).exp();
                 taux += 0.14 * storm.wind * dy * near;
                 tauy -= 0.14 * storm.wind * dx * near;
@@ -316,7 +320,10 @@ impl Ocean {
         }
         self.zos = zos;
         let [upper, lower] = &mut self.theta;
-        (*lower, *upper) = (theta.pop().unwrap_or_default(), theta.pop().unwrap_or_default());
+        (*lower, *upper) = (
+            theta.pop().unwrap_or_default(),
+            theta.pop().unwrap_or_default(),
+        );
     }
 }
 

@@ -9,9 +9,7 @@ use std::f64::consts::PI;
 const EARTH_RADIUS: f64 = 6.371e6;
 
 /// Days before each month in a year without a leap day.
-const BEFORE_MONTH: [i64; 13] = [
-    0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365,
-];
+const BEFORE_MONTH: [i64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
 
 /// The cells of a global grid with Gaussian latitudes, south to north, and even longitudes.
 pub(super) struct Grid {
@@ -58,7 +56,10 @@ fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
         let (mut before, mut value) = (1.0, x);
         for k in 2..=n {
             let k = k as f64;
-            (before, value) = (value, ((2.0 * k - 1.0) * x * value - (k - 1.0) * before) / k);
+            (before, value) = (
+                value,
+                ((2.0 * k - 1.0) * x * value - (k - 1.0) * before) / k,
+            );
         }
         let slope = n as f64 * (x * value - before) / (x * x - 1.0);
         (value, slope)
@@ -92,7 +93,11 @@ impl Time {
         let (start, calendar) = (options.start, options.calendar);
         let day = |row| day_of_row(start, calendar, row);
         let rows = 0..options.rows;
-        let Date { year, month, day: d } = start;
+        let Date {
+            year,
+            month,
+            day: d,
+        } = start;
         let (units, values) = match options.time {
             TimeEncoding::Int => {
                 let first = day(0);
@@ -209,11 +214,8 @@ mod tests {
             month: 1,
             day: 3,
         };
-        let days = |calendar| -> Vec<i64> {
-            (0..4745)
-                .map(|r| day_of_row(start, calendar, r))
-                .collect()
-        };
+        let days =
+            |calendar| -> Vec<i64> { (0..4745).map(|r| day_of_row(start, calendar, r)).collect() };
         let julian = days(Calendar::Julian);
         // The published axis ends on 2022-12-29: 64 years later, of which 16 have a leap day.
         assert_eq!(julian[0], 2);

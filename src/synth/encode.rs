@@ -5,9 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zarrs::array::{
-    Array, ArrayBytes, ArrayMetadata, ArrayToBytesCodecTraits, CodecOptions,
-};
+use zarrs::array::{Array, ArrayBytes, ArrayMetadata, ArrayToBytesCodecTraits, CodecOptions};
 use zarrs::storage::store::MemoryStore;
 
 /// Attributes of an array or group.
@@ -202,9 +200,7 @@ fn without_lz4(codec: Codec) -> Codec {
 
 /// `.zarray`. Zarr-python drops the compressor of an array without a dimension.
 fn v2_document(spec: &Spec, codec: Codec, separator: Option<&str>) -> Value {
-    let blosc = |name: &str| {
-        json!({"id": "blosc", "cname": name, "clevel": 5, "shuffle": 1, "blocksize": 0})
-    };
+    let blosc = |name: &str| json!({"id": "blosc", "cname": name, "clevel": 5, "shuffle": 1, "blocksize": 0});
     let compressor = match codec {
         _ if spec.shape.is_empty() => Value::Null,
         Codec::None => Value::Null,
@@ -347,12 +343,21 @@ impl Writer {
             DType::I64 => &[0; 8],
             DType::I8 | DType::Bool => &[0],
         };
-        let ends: Vec<usize> = self.shape.iter().zip(&self.chunks).map(|(n, c)| n.div_ceil(*c)).collect();
+        let ends: Vec<usize> = self
+            .shape
+            .iter()
+            .zip(&self.chunks)
+            .map(|(n, c)| n.div_ceil(*c))
+            .collect();
         let cells: usize = self.chunks.iter().product();
         for index in indices(&ends) {
             let mut chunk = pad.repeat(cells);
             for (within, cell) in indices(&self.chunks).zip(chunk.chunks_exact_mut(size)) {
-                let at = index.iter().zip(&within).zip(&self.chunks).map(|((i, w), c)| i * c + w);
+                let at = index
+                    .iter()
+                    .zip(&within)
+                    .zip(&self.chunks)
+                    .map(|((i, w), c)| i * c + w);
                 let inside = at.clone().zip(&self.shape).all(|(a, n)| a < *n);
                 if inside {
                     let flat = at.zip(&self.shape).fold(0, |flat, (a, n)| flat * n + a);

@@ -31,7 +31,11 @@ impl Moments {
 
     /// NaN when nothing was taken in, as numpy has it.
     pub fn mean(&self) -> f64 {
-        if self.count > 0.0 { self.mean } else { f64::NAN }
+        if self.count > 0.0 {
+            self.mean
+        } else {
+            f64::NAN
+        }
     }
 
     /// NaN when nothing was taken in.
@@ -46,7 +50,10 @@ mod tests {
 
     #[test]
     fn planes_merge_to_the_moments_of_the_whole() {
-        let planes = [[1e6f32, 1e6 + 1.0, f32::NAN, 7.0], [1e6 + 3.0, 1e6 + 8.0, 1e6 + 8.0, 7.0]];
+        let planes = [
+            [1e6f32, 1e6 + 1.0, f32::NAN, 7.0],
+            [1e6 + 3.0, 1e6 + 8.0, 1e6 + 8.0, 7.0],
+        ];
         let mut moments = Moments::default();
         assert!(moments.mean().is_nan() && moments.std().is_nan());
         for plane in &planes {

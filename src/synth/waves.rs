@@ -153,7 +153,11 @@ mod tests {
         let first: Vec<u64> = (0..3).map(|_| rng.next_u64()).collect();
         assert_eq!(
             first,
-            [6457827717110365317, 3203168211198807973, 9817491932198370423]
+            [
+                6457827717110365317,
+                3203168211198807973,
+                9817491932198370423
+            ]
         );
     }
 
@@ -165,7 +169,11 @@ mod tests {
             assert!(ocean(levels - 1) > 0, "{ny} x {nx} x {levels}");
             assert!((1..levels).all(|k| ocean(k) <= ocean(k - 1)));
         }
-        let ocean = Waves::new(30, 60, 3, 5).wet.iter().filter(|w| **w > 0).count();
+        let ocean = Waves::new(30, 60, 3, 5)
+            .wet
+            .iter()
+            .filter(|w| **w > 0)
+            .count();
         assert_eq!(ocean, 1260);
     }
 

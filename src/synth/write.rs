@@ -19,7 +19,12 @@ const MEANS: &str = "OM4_means.zarr";
 const STDS: &str = "OM4_stds.zarr";
 
 pub(super) fn write(options: &SynthOptions, dir: &Path, field: &mut dyn Field) -> Result<()> {
-    let there = || [DATA, MEANS, STDS].map(|s| dir.join(s)).into_iter().find(|p| p.exists());
+    let there = || {
+        [DATA, MEANS, STDS]
+            .map(|s| dir.join(s))
+            .into_iter()
+            .find(|p| p.exists())
+    };
     let refuse = |path: PathBuf| {
         let found = path.display();
         Err(Error::config("there is a store already").found(found))
@@ -180,7 +185,11 @@ fn coordinates(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> 
             "x_b" => 361,
             _ => usize::MAX,
         };
-        let chunks: Vec<usize> = dims.iter().zip(shape).map(|(d, n)| limit(d).min(*n)).collect();
+        let chunks: Vec<usize> = dims
+            .iter()
+            .zip(shape)
+            .map(|(d, n)| limit(d).min(*n))
+            .collect();
         let spec = Spec {
             name,
             dims,
@@ -195,7 +204,9 @@ fn coordinates(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> 
     };
     let grid = Grid::new(ny, nx);
     let by_row = |rows: &[f64], n| -> Vec<f64> {
-        rows.iter().flat_map(|v| std::iter::repeat_n(*v, n)).collect()
+        rows.iter()
+            .flat_map(|v| std::iter::repeat_n(*v, n))
+            .collect()
     };
     let by_column = |columns: &[f64], n| columns.repeat(n);
     let none = Attributes::new;
@@ -204,14 +215,54 @@ fn coordinates(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> 
     put("y", &["y"], &[ny], &grid.lat, none())?;
     put("lev", &["lev"], &[levels], &DEPTHS[..levels], lev)?;
     put("dz", &["lev"], &[levels], &THICKNESSES[..levels], none())?;
-    put("lat", &["y", "x"], &[ny, nx], &by_row(&grid.lat, nx), none())?;
-    put("lon", &["y", "x"], &[ny, nx], &by_column(&grid.lon, ny), none())?;
-    put("areacello", &["y", "x"], &[ny, nx], &by_row(&grid.area, nx), none())?;
+    put(
+        "lat",
+        &["y", "x"],
+        &[ny, nx],
+        &by_row(&grid.lat, nx),
+        none(),
+    )?;
+    put(
+        "lon",
+        &["y", "x"],
+        &[ny, nx],
+        &by_column(&grid.lon, ny),
+        none(),
+    )?;
+    put(
+        "areacello",
+        &["y", "x"],
+        &[ny, nx],
+        &by_row(&grid.area, nx),
+        none(),
+    )?;
     let (edges, shape) = (["y_b", "x_b"], [ny + 1, nx + 1]);
-    put("lat_b", &edges, &shape, &by_row(&grid.lat_edges, nx + 1), none())?;
-    put("lon_b", &edges, &shape, &by_column(&grid.lon_edges, ny + 1), none())?;
-    let fraction: Vec<f64> = wet.iter().flatten().map(|w| f64::from(u8::from(*w))).collect();
-    put("ocean_fraction", &["lev", "y", "x"], &[levels, ny, nx], &fraction, none())?;
+    put(
+        "lat_b",
+        &edges,
+        &shape,
+        &by_row(&grid.lat_edges, nx + 1),
+        none(),
+    )?;
+    put(
+        "lon_b",
+        &edges,
+        &shape,
+        &by_column(&grid.lon_edges, ny + 1),
+        none(),
+    )?;
+    let fraction: Vec<f64> = wet
+        .iter()
+        .flatten()
+        .map(|w| f64::from(u8::from(*w)))
+        .collect();
+    put(
+        "ocean_fraction",
+        &["lev", "y", "x"],
+        &[levels, ny, nx],
+        &fraction,
+        none(),
+    )?;
 
     let time = Time::new(options);
     let (dtype, values) = match &time.values {
@@ -234,42 +285,57 @@ fn coordinates(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> 
 /// `mask_k (y, x)` or `wetmask (lev, y, x)`, by layout.
 fn masks(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> Result<()> {
     let (ny, nx, levels) = (options.ny, options.nx, options.levels);
-    let mut put = |name: &str, dims: &[&str], shape: &[usize], cells: Vec<u8>, about: &str, coordinates| {
-        let mut attributes = attributes(&[
-            ("coordinates", coordinates),
-            ("long_name", about),
-            ("units", "0 if land, 1 if ocean"),
-        ]);
-        let dtype = match options.masks {
-            MaskType::Int8 => {
-                attributes.insert("dtype".into(), json!("bool"));
-                DType::I8
-            }
-            MaskType::Bool => DType::Bool,
+    let mut put =
+        |name: &str, dims: &[&str], shape: &[usize], cells: Vec<u8>, about: &str, coordinates| {
+            let mut attributes = attributes(&[
+                ("coordinates", coordinates),
+                ("long_name", about),
+                ("units", "0 if land, 1 if ocean"),
+            ]);
+            let dtype = match options.masks {
+                MaskType::Int8 => {
+                    attributes.insert("dtype".into(), json!("bool"));
+                    DType::I8
+                }
+                MaskType::Bool => DType::Bool,
+            };
+            let spec = Spec {
+                name,
+                dims,
+                shape,
+                chunks: shape,
+                inner: None,
+                dtype,
+                codec: options.codec,
+                attributes,
+            };
+            let index = vec![0; shape.len()];
+            group.array(spec)?.put(&index, cells)
         };
-        let spec = Spec {
-            name,
-            dims,
-            shape,
-            chunks: shape,
-            inner: None,
-            dtype,
-            codec: options.codec,
-            attributes,
-        };
-        let index = vec![0; shape.len()];
-        group.array(spec)?.put(&index, cells)
-    };
     let ones = |cells: &[bool]| -> Vec<u8> { cells.iter().map(|w| u8::from(*w)).collect() };
     if options.layout == Layout::Flat {
         for (k, cells) in wet.iter().enumerate() {
             let (name, about) = (format!("mask_{k}"), format!("ocean mask level-{k}"));
-            put(&name, &["y", "x"], &[ny, nx], ones(cells), &about, SURFACE_COORDINATES)?;
+            put(
+                &name,
+                &["y", "x"],
+                &[ny, nx],
+                ones(cells),
+                &about,
+                SURFACE_COORDINATES,
+            )?;
         }
         return Ok(());
     }
     let (dims, shape) = (["lev", "y", "x"], [levels, ny, nx]);
-    put("wetmask", &dims, &shape, ones(&wet.concat()), "ocean mask", DEPTH_COORDINATES)
+    put(
+        "wetmask",
+        &dims,
+        &shape,
+        ones(&wet.concat()),
+        "ocean mask",
+        DEPTH_COORDINATES,
+    )
 }
 
 const SURFACE_COORDINATES: &str = "areacello lat lon";
@@ -289,7 +355,11 @@ enum Levels {
     AfterTime,
 }
 
-fn data_arrays(options: &SynthOptions, channels: &[Channel], group: &mut Group) -> Result<Vec<Data>> {
+fn data_arrays(
+    options: &SynthOptions,
+    channels: &[Channel],
+    group: &mut Group,
+) -> Result<Vec<Data>> {
     let (ny, nx, rows) = (options.ny, options.nx, options.rows);
     let chunk_rows = chunk_rows(options);
     let mut arrays = Vec::new();
@@ -324,7 +394,11 @@ fn data_arrays(options: &SynthOptions, channels: &[Channel], group: &mut Group) 
             };
         let (long_name, units) = describe(channel.variable());
         let (name, long_name, coordinates) = match (stacked, channel.level()) {
-            (true, _) => (channel.variable().into(), long_name.into(), DEPTH_COORDINATES),
+            (true, _) => (
+                channel.variable().into(),
+                long_name.into(),
+                DEPTH_COORDINATES,
+            ),
             (false, Some(level)) => (
                 options.array_name(channel),
                 format!("{long_name} level-{level}"),
@@ -415,7 +489,9 @@ fn data(
                     (0..chunk_rows).for_each(|row| values.extend(plane_of(level, row)));
                 }),
                 Levels::AfterTime => (0..chunk_rows).for_each(|row| {
-                    levels.iter().for_each(|level| values.extend(plane_of(level, row)));
+                    levels
+                        .iter()
+                        .for_each(|level| values.extend(plane_of(level, row)));
                 }),
             }
             array.writer.put(&index, values)
@@ -492,4 +568,3 @@ fn statistics(
     }
     group.finish(Attributes::new())
 }
-
