@@ -10,8 +10,8 @@ use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Tensor};
 use burn_om4::{
     Channel, Date, DateRange, DatasetOptions, DeviceChoice, Inputs, MaskOrder, ModelBatch,
-    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, OpenOptions, Order, Prefetch, Schedule,
-    ScheduleSpec, WindowSpec,
+    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, Schedule,
+    ScheduleSpec, Strictness, WindowSpec,
 };
 use clap::Parser;
 use npyz::WriterBuilder;
@@ -137,7 +137,7 @@ fn open(case: &Case, root: &Path, store: usize) -> Result<OceanDataset> {
         .with_mask_order(order)
         .with_masked_fill_value(case.masked_fill_value)
         .with_inputs(Inputs::All)
-        .with_open(OpenOptions::lenient());
+        .with_strictness(Strictness::Lenient);
     if let Some([start, end]) = case.time_slice {
         options = options.with_time(DateRange { start, end });
     }

@@ -324,15 +324,14 @@ impl DeviceConstants {
         let context: &BatchContext = &source.context;
         let PlaneShape { ny, nx } = context.label_shape();
         let n = source.prognostic.positions.len();
-        let of_labels = (0..n).flat_map(|c| context.constants(c).wet.iter().copied());
+        let of_labels = (0..n).flat_map(|c| context.constants(c).wet.as_slice().iter().copied());
         let mask: Vec<bool> = of_labels.collect();
         let times = context.window().times();
         let label_mask = Tensor::<3, Bool>::from_data(TensorData::new(mask, [n, ny, nx]), device)
             .repeat_dim(0, times);
         let PlaneShape { ny, nx } = context.shape();
-        let surface = TensorData::new(context.surface().to_vec(), [ny, nx]);
+        let surface = TensorData::new(context.surface().as_slice().to_vec(), [ny, nx]);
         let preparation = |group: &Group, shape: PlaneShape| {
-            let shape = [shape.ny, shape.nx];
             DevicePreparation::new(context.preparation(), &group.constants, shape, device)
         };
         Self {

@@ -1,15 +1,16 @@
 //! The data set: sources, channels and windows, checked once and then immutable.
 
+use crate::calendar::DateRange;
 use crate::error::{Error, Result};
 use crate::grid::Grid;
+use crate::groups::Groups;
+use crate::mask::WetMask;
 use crate::ocean::{Ocean, Om4Paths};
+use crate::options::Strictness;
 use crate::plan::{BatchPlan, GroupPlan, Inputs, Labels};
 use crate::prepare::{ChannelConstants, MaskOrder, Preparation};
 use crate::read::{PlaneShape, PlaneSource};
 use crate::schema::{Channel, check_channels};
-use crate::store::OpenOptions;
-use crate::schedule::Groups;
-use crate::calendar::DateRange;
 use crate::time::{DEFAULT_GAP_FACTOR, TimeAxis};
 use crate::window::{Window, WindowSpec};
 use burn::data::dataset::{Dataset, DatasetError};
@@ -42,9 +43,9 @@ pub struct DatasetOptions {
     /// A step longer than this many median steps is a gap, which no window crosses. Default 1.5.
     #[serde(default = "default_gap_factor")]
     pub gap_factor: f64,
-    /// How stores are opened.
+    /// What to do about missing chunks and unusable statistics.
     #[serde(default)]
-    pub open: OpenOptions,
+    pub strictness: Strictness,
 }
 
 fn default_gap_factor() -> f64 {
@@ -63,7 +64,7 @@ impl DatasetOptions {
             masked_fill_value: 0.0,
             inputs: Inputs::default(),
             gap_factor: DEFAULT_GAP_FACTOR,
-            open: OpenOptions::default(),
+            strictness: Strictness::default(),
         }
     }
 
@@ -97,9 +98,9 @@ impl DatasetOptions {
         self
     }
 
-    /// Sets how stores are opened.
-    pub fn with_open(mut self, open: OpenOptions) -> Self {
-        self.open = open;
+    /// Sets what to do about missing chunks and unusable statistics.
+    pub fn with_strictness(mut self, strictness: Strictness) -> Self {
+        self.strictness = strictness;
         self
     }
 
@@ -175,7 +176,7 @@ pub struct BatchContext {
     units: Vec<Option<String>>,
     /// Of the labels: mean, deviation and mask per prognostic channel.
     constants: Vec<ChannelConstants>,
-    surface: Arc<[bool]>,
+    surface: Arc<WetMask>,
     window: WindowSpec,
     preparation: Preparation,
     own_labels: bool,
@@ -214,7 +215,7 @@ impl BatchContext {
     }
 
     /// Wet mask of the surface of the input grid.
-    pub fn surface(&self) -> &Arc<[bool]> {
+    pub fn surface(&self) -> &Arc<WetMask> {
         &self.surface
     }
 
@@ -289,7 +290,7 @@ impl OceanDataset {
     /// Everything that [`Ocean::open`] refuses, days or windows that the store cannot serve.
     pub fn open(paths: &Om4Paths, options: &DatasetOptions) -> Result<Self> {
         options.check()?;
-        let ocean = Ocean::open(paths, &options.wanted(), &options.open)?;
+        let ocean = Ocean::open(paths, &options.wanted(), options.strictness)?;
         Self::from_oceans(vec![OceanPair { input: ocean, label: None }], options)
     }
 
@@ -304,8 +305,8 @@ impl OceanDataset {
         options: &DatasetOptions,
     ) -> Result<Self> {
         options.check()?;
-        let input = Ocean::open(paths, &options.wanted(), &options.open)?;
-        let label = Ocean::open(labels, &options.prognostic, &options.open)?;
+        let input = Ocean::open(paths, &options.wanted(), options.strictness)?;
+        let label = Ocean::open(labels, &options.prognostic, options.strictness)?;
         Self::from_oceans(vec![OceanPair { input, label: Some(label) }], options)
     }
 
@@ -481,11 +482,12 @@ fn group(ocean: &Ocean, channels: &[Channel]) -> Result<Group> {
         let (Some(position), Some(info)) = (position, info) else {
             return Err(Error::config("the source lacks a channel").expected(channel));
         };
-        if info.constants.wet.len() != shape.ny * shape.nx {
+        let mask = info.constants.wet.shape();
+        if mask != shape {
             return Err(Error::config("a wet mask differs from the grid")
                 .array(channel.name())
-                .expected(format!("{} x {} cells", shape.ny, shape.nx))
-                .found(format!("{} cells", info.constants.wet.len())));
+                .expected(format!("{} x {}", shape.ny, shape.nx))
+                .found(format!("{} x {}", mask.ny, mask.nx)));
         }
         group.positions.push(position);
         group.constants.push(info.constants.clone());

@@ -56,12 +56,13 @@ pub use counters::LoaderCounters;
 pub use dataset::{BatchContext, DatasetOptions, OceanDataset, OceanPair};
 pub use device::{DeviceChoice, is_cpu};
 pub use error::{Error, ErrorKind, Result};
+pub use grid::{AreaSource, CellAreaWeights, Coordinate, Grid};
+pub use groups::{GroupOrder, Groups};
 pub use host::{
     HOST_ALIGN, HostAllocator, HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory,
 };
 pub use loader::{OceanLoader, Prefetch};
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
-pub use groups::{GroupOrder, Groups};
 pub use plan::{
     ArrayLayout, BatchPlan, ChannelSlot, Gather, GroupPlan, Inputs, Labels, PlannedPlane, ReadTask,
     read_tasks,

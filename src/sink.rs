@@ -186,7 +186,9 @@ fn claimed_twice(planes: &Range<usize>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mask::WetMask;
     use crate::prepare::MaskOrder;
+    use crate::read::PlaneShape;
 
     #[test]
     fn host_planes_are_lent_once_and_only_within_bounds() {
@@ -212,7 +214,9 @@ mod tests {
 
     #[test]
     fn prepared_planes_reach_every_place() {
-        let constants = |mean| ChannelConstants { mean, std: 2.0, wet: [true, false].into() };
+        let wet = WetMask::new(PlaneShape { ny: 1, nx: 2 }, vec![true, false]).unwrap();
+        let wet = std::sync::Arc::new(wet);
+        let constants = |mean| ChannelConstants { mean, std: 2.0, wet: wet.clone() };
         let channels = [constants(0.0), constants(1.0)];
         let first = Gather { rows: vec![1, 0], times: 1 };
         let second = Gather { rows: vec![1, 1], times: 2 };

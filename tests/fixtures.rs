@@ -7,8 +7,8 @@ use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
 use burn_om4::{
     Channel, Date, DateRange, DatasetOptions, Inputs, MaskOrder, ModelBatch,
-    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, OpenOptions, Order, Prefetch, Schedule,
-    ScheduleSpec, WindowSpec,
+    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, Schedule,
+    ScheduleSpec, Strictness, WindowSpec,
 };
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ impl Case {
             .with_mask_order(order)
             .with_masked_fill_value(self.masked_fill_value)
             .with_inputs(Inputs::All)
-            .with_open(OpenOptions::lenient());
+            .with_strictness(Strictness::Lenient);
         if let Some([start, end]) = self.time_slice {
             options = options.with_time(DateRange { start, end });
         }

@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use burn_om4::testing::MemorySource;
 use burn_om4::{
     ChannelConstants, DatasetOptions, Grid, Ocean, OceanChannel, OceanDataset, OceanPair,
-    PlaneShape, PlaneSource, TimeAxis, TimeValues, WindowSpec,
+    PlaneShape, PlaneSource, TimeAxis, TimeValues, WetMask, WindowSpec,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub fn try_memory_dataset(
     source: impl PlaneSource + 'static,
     steps: usize,
 ) -> burn_om4::Result<OceanDataset> {
-    let wet: Arc<[bool]> = vec![true; source.plane().cells()].into();
+    let wet = Arc::new(WetMask::new(source.plane(), vec![true; source.plane().cells()])?);
     let channel = OceanChannel {
         constants: ChannelConstants { mean: 0.0, std: 1.0, wet: wet.clone() },
         unit: None,
@@ -73,7 +73,7 @@ pub fn try_memory_dataset(
     let days = TimeValues::Int((0..source.rows() as i64).collect());
     let ocean = Ocean {
         time: TimeAxis::decode(&days, "days since 2000-01-01", "julian")?,
-        grid: Arc::new(Grid::regular(source.plane())),
+        grid: Arc::new(Grid::of_shape(source.plane())),
         surface: wet,
         channels: source.channels().iter().map(|c| (c.clone(), channel.clone())).collect(),
         planes: Arc::new(source),
