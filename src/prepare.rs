@@ -171,7 +171,7 @@ mod tests {
         let on_device = DevicePreparation::new(preparation, std::slice::from_ref(channel), shape, &device);
         let planes = TensorData::new(values.to_vec(), [1, 1, 1, values.len()]);
         let planes = on_device.planes(Tensor::from_data(planes, &device));
-        let device: Vec<f32> = planes.into_data().to_vec().unwrap();
+        let device: Vec<f32> = planes.into_data().try_to_vec().unwrap();
         let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&host), bits(&device));
         host

@@ -100,7 +100,7 @@ fn cases() -> Option<(PathBuf, Vec<Case>)> {
 }
 
 fn values(steps: impl Iterator<Item = Tensor<4>>) -> Vec<f32> {
-    steps.flat_map(|t| t.into_data().to_vec::<f32>().unwrap()).collect()
+    steps.flat_map(|t| t.into_data().try_to_vec::<f32>().unwrap()).collect()
 }
 
 /// Largest distance in units in the last place; NaN equals nothing.
@@ -137,7 +137,7 @@ fn check_batch(case: &Case, root: &Path, batch: &ModelBatch, ulp: u64) {
     check(case, "label", &values(steps().map(|k| batch.label(k))), &expected("label"), ulp);
     let mask = root.join("expected").join(&case.id).join("label_mask.npy");
     let mask: Vec<bool> = common::read_npy::<u8>(&mask).iter().map(|&m| m != 0).collect();
-    assert_eq!(batch.label_mask().into_data().to_vec::<bool>().unwrap(), mask, "{}", case.id);
+    assert_eq!(batch.label_mask().into_data().try_to_vec::<bool>().unwrap(), mask, "{}", case.id);
 
     let window = batch.context().window();
     let rows = |of: &dyn Fn(usize, usize) -> Vec<usize>| -> Vec<Vec<Vec<usize>>> {

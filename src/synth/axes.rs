@@ -2,7 +2,7 @@
 
 use super::options::{SynthOptions, TimeEncoding};
 use crate::error::{Error, Result};
-use crate::time::{Calendar, Date};
+use crate::calendar::{Calendar, Date};
 use std::f64::consts::PI;
 
 /// Metres.

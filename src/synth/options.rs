@@ -3,7 +3,7 @@
 use super::{Field, Waves, write};
 use crate::error::{Error, Result};
 use crate::schema::{Channel, DEPTHS};
-use crate::time::{Calendar, Date};
+use crate::calendar::{Calendar, Date};
 use std::path::Path;
 
 /// How the variables with depth are laid out.
