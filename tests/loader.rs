@@ -62,7 +62,7 @@ fn pass(loader: &OceanLoader) -> Vec<Vec<Window>> {
 }
 
 /// The cause chain of a loader's error, down to ours.
-fn ours(error: &(dyn std::error::Error + 'static)) -> &Error {
+fn ours<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a Error {
     let mut error = Some(error);
     while let Some(e) = error {
         if let Some(ours) = e.downcast_ref::<Error>() {
