@@ -138,6 +138,7 @@ fn every_form_holds_the_same_values() {
                     }
                     let dir = dir();
                     let options = small()
+                        .with_variables(&["uo"], &["zos"])
                         .with_layout(layout)
                         .with_format(format)
                         .with_codec(codec)
@@ -702,6 +703,7 @@ fn bad_options_are_refused_before_anything_is_written() {
         small().with_variables(&["so"], &["so_1"]),
         small().with_variables(&["so", "so"], &[]),
         small().with_variables(&["../so"], &[]),
+        small().with_variables(&["so"], &["lat"]),
         small().with_start(day(1958, 13, 1)),
         small().with_start(day(1958, 0, 1)),
         small().with_start(day(1960, 2, 29)),
