@@ -184,6 +184,12 @@ fn lz4_chunks_are_those_of_numcodecs() {
         };
         assert_eq!(codec, name);
     }
+    // In v2 a single number is stored as it is.
+    let dir = dir();
+    small().with_codec(Codec::Lz4).write(&dir).unwrap();
+    let mean = dir.path().join("OM4_means.zarr/so_1");
+    assert_eq!(document(mean.join(".zarray"))["compressor"], Value::Null);
+    assert_eq!(fs::metadata(mean.join("0")).unwrap().len(), 4);
 }
 
 #[test]
