@@ -1,0 +1,456 @@
+//! Batch plans and read tasks against naive loops over every sample, step, time and channel.
+
+use burn_om4::{
+    ArrayLayout, BatchPlan, ChannelSlot, ErrorKind, Gather, GroupPlan, Inputs, Labels,
+    PlannedPlane, WindowSpec, read_tasks,
+};
+use proptest::prelude::*;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+fn spec(history: usize, steps: usize, stride: usize) -> WindowSpec {
+    WindowSpec::default()
+        .with_history(history)
+        .with_steps(steps)
+        .with_stride(stride)
+}
+
+fn om4(spec: &WindowSpec, starts: &[usize], inputs: Inputs) -> BatchPlan {
+    BatchPlan::new(spec, starts, 77, 3, inputs, Labels::Shared).unwrap()
+}
+
+#[test]
+fn unique_planes_are_the_published_counts() {
+    let (one, four) = (spec(1, 1, 1), spec(1, 4, 1));
+    let planes = |spec, starts: &[usize]| om4(spec, starts, Inputs::First).unique_planes();
+    assert_eq!(planes(&one, &[0]), 314);
+    assert_eq!(planes(&four, &[0]), 794);
+    assert_eq!(planes(&four, &[0, 1000, 2000, 3000]), 3176);
+    assert_eq!(planes(&four, &[100, 101, 102, 103]), 1034);
+    // Labels are later inputs: materialising those adds no reads.
+    assert_eq!(om4(&four, &[0], Inputs::All).unique_planes(), 794);
+}
+
+#[test]
+fn touched_planes_are_what_a_naive_loader_reads() {
+    let quarter_degree = 720 * 1440;
+    let gigabytes =
+        |planes: usize| (planes as f64 * quarter_degree as f64 * 4.0 / 1e7).round() / 100.0;
+    let naive = |spec: &WindowSpec, starts: &[usize]| {
+        gigabytes(om4(spec, starts, Inputs::All).touched_planes())
+    };
+    assert_eq!(naive(&spec(1, 1, 1), &[0]), 1.30);
+    assert_eq!(naive(&spec(1, 4, 1), &[0]), 5.21);
+    assert_eq!(naive(&spec(1, 4, 1), &[0, 1, 2, 3]), 20.84);
+    let first = om4(&spec(1, 4, 1), &[0], Inputs::First);
+    assert_eq!(first.touched_planes(), 1256 - 3 * 2 * 77);
+}
+
+#[test]
+fn bytes_are_counted_in_64_bits() {
+    let quarter_degree = 720 * 1440;
+    let plan = om4(&spec(1, 4, 1), &[0], Inputs::First);
+    assert_eq!(plan.bytes(quarter_degree), 794 * 4_147_200);
+    let batch = om4(&spec(1, 4, 1), &[0, 1000, 2000, 3000], Inputs::First);
+    assert_eq!(batch.bytes(quarter_degree), 13_171_507_200);
+    assert_eq!(plan.bytes(usize::MAX), u64::MAX);
+}
+
+#[test]
+fn own_labels_leave_only_the_first_input_to_the_prognostic_group() {
+    let spec = spec(1, 3, 2);
+    let plan = BatchPlan::new(&spec, &[10], 5, 2, Inputs::First, Labels::Own).unwrap();
+    assert_eq!(
+        plan.prognostic,
+        GroupPlan {
+            rows: vec![10, 12],
+            channels: 5
+        }
+    );
+    assert_eq!(
+        plan.boundary,
+        GroupPlan {
+            rows: (10..=20).step_by(2).collect(),
+            channels: 2
+        }
+    );
+    let label = plan.label.as_ref().unwrap();
+    assert_eq!(
+        label,
+        &GroupPlan {
+            rows: (14..=24).step_by(2).collect(),
+            channels: 5
+        }
+    );
+    assert_eq!(
+        (plan.inputs.len(), plan.boundaries.len(), plan.labels.len()),
+        (1, 3, 3)
+    );
+    let shared = BatchPlan::new(&spec, &[10], 5, 2, Inputs::First, Labels::Shared).unwrap();
+    assert_eq!(
+        shared.prognostic.rows,
+        (10..=24).step_by(2).collect::<Vec<_>>()
+    );
+    assert_eq!(shared.label, None);
+}
+
+#[test]
+fn consecutive_entries_are_a_slice() {
+    let plan = om4(&spec(1, 2, 1), &[4], Inputs::All);
+    assert_eq!(plan.inputs[1].slice(), Some(2..4));
+    assert_eq!(plan.labels[0].slice(), Some(2..4));
+    // Rows two apart are neighbours among the unique ones.
+    assert_eq!(
+        om4(&spec(1, 2, 2), &[4], Inputs::First).labels[1].slice(),
+        Some(4..6)
+    );
+    assert_eq!(
+        om4(&spec(1, 1, 1), &[4, 5], Inputs::First).inputs[0].slice(),
+        None
+    );
+    assert_eq!(
+        om4(&spec(0, 1, 1), &[4, 5], Inputs::First).labels[0].slice(),
+        Some(1..3)
+    );
+    assert_eq!(
+        om4(&spec(0, 1, 1), &[5, 4], Inputs::First).inputs[0].slice(),
+        None
+    );
+    assert_eq!(
+        Gather {
+            rows: vec![],
+            times: 2
+        }
+        .slice(),
+        None
+    );
+}
+
+#[test]
+fn plans_that_cannot_be_counted_are_refused() {
+    let plan = |spec: &WindowSpec, starts: &[usize], channels| {
+        BatchPlan::new(spec, starts, channels, 1, Inputs::First, Labels::Shared)
+    };
+    for (result, words) in [
+        (plan(&spec(1, 1, 1), &[], 1), "at least one window"),
+        (plan(&spec(1, 1, 1), &[0], 0), "at least one prognostic"),
+        (plan(&spec(1, 0, 1), &[0], 1), "steps"),
+        (
+            plan(&spec(1, 1, 1), &[0, usize::MAX - 2], 1),
+            "cannot be counted",
+        ),
+        (
+            plan(&spec(1, 1, usize::MAX / 3 - 1), &[9], 1),
+            "cannot be counted",
+        ),
+        (
+            plan(&spec(1, 1 << 31, 1), &[0], 1),
+            "larger than can be counted",
+        ),
+        (
+            plan(&spec(1, 1, 1), &[0], usize::MAX / 2),
+            "larger than can be counted",
+        ),
+    ] {
+        let e = result.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Config);
+        assert!(e.to_string().contains(words), "{e}");
+    }
+}
+
+/// The rows that a gather shows, sample by sample.
+fn shown(gather: &Gather, group: &GroupPlan) -> Vec<usize> {
+    gather
+        .rows
+        .iter()
+        .map(|&entry| group.rows[entry as usize])
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn a_plan_reads_each_plane_once_and_shows_the_right_rows(
+        shape in (0usize..4, 1usize..5, 1usize..4),
+        starts in proptest::collection::vec(0usize..40, 1..9),
+        channels in (1usize..5, 0usize..4),
+        all in any::<bool>(),
+        own in any::<bool>(),
+    ) {
+        let s = spec(shape.0, shape.1, shape.2);
+        let inputs = if all { Inputs::All } else { Inputs::First };
+        let labels = if own { Labels::Own } else { Labels::Shared };
+        let plan = BatchPlan::new(&s, &starts, channels.0, channels.1, inputs, labels).unwrap();
+        let label_group = plan.label.as_ref().unwrap_or(&plan.prognostic);
+        prop_assert_eq!(plan.label.is_some(), own);
+        prop_assert_eq!(plan.inputs.len(), if all { s.steps } else { 1 });
+        prop_assert_eq!((plan.boundaries.len(), plan.labels.len()), (s.steps, s.steps));
+
+        // (store, row, channel) for each plane that some tensor shows, one touch at a time.
+        let mut touches: HashMap<(&str, usize, usize), usize> = HashMap::new();
+        let times = s.history + 1;
+        for step in 0..s.steps {
+            let (mut input_rows, mut label_rows) = (Vec::new(), Vec::new());
+            for start in &starts {
+                for j in 0..times {
+                    let base = start + step * times * s.stride;
+                    input_rows.push(base + s.stride * j);
+                    label_rows.push(base + s.stride * (times + j));
+                }
+            }
+            if step == 0 || all {
+                prop_assert_eq!(&shown(&plan.inputs[step], &plan.prognostic), &input_rows);
+                for &row in &input_rows {
+                    for channel in 0..channels.0 {
+                        *touches.entry(("prognostic", row, channel)).or_default() += 1;
+                    }
+                }
+            }
+            prop_assert_eq!(&shown(&plan.boundaries[step], &plan.boundary), &input_rows);
+            prop_assert_eq!(&shown(&plan.labels[step], label_group), &label_rows);
+            for (input, label) in input_rows.into_iter().zip(label_rows) {
+                for channel in 0..channels.1 {
+                    *touches.entry(("boundary", input, channel)).or_default() += 1;
+                }
+                let store = if own { "label" } else { "prognostic" };
+                for channel in 0..channels.0 {
+                    *touches.entry((store, label, channel)).or_default() += 1;
+                }
+            }
+        }
+        prop_assert_eq!(plan.unique_planes(), touches.len());
+        prop_assert_eq!(plan.touched_planes(), touches.values().sum::<usize>());
+        prop_assert_eq!(plan.bytes(6), touches.len() as u64 * 24);
+        for (name, group) in [("prognostic", &plan.prognostic), ("boundary", &plan.boundary), ("label", label_group)] {
+            let wanted: BTreeSet<usize> = touches.keys().filter(|t| t.0 == name).map(|t| t.1).collect();
+            if group.channels > 0 && (name != "label" || own) {
+                prop_assert_eq!(&group.rows, &wanted.into_iter().collect::<Vec<_>>());
+            }
+        }
+        for gather in plan.inputs.iter().chain(&plan.boundaries).chain(&plan.labels) {
+            prop_assert_eq!(gather.times, times);
+        }
+    }
+}
+
+/// Any layout of planes: without levels, time first, or level first; ragged chunks.
+fn layout() -> impl Strategy<Value = ArrayLayout> {
+    let extents = (20u64..30, 1u64..7, 1u64..9, 1u64..9);
+    let chunks = (1u64..6, 1u64..9, 1u64..12, 1u64..12);
+    (0..3, extents, chunks).prop_map(|(kind, (t, l, y, x), (ct, cl, cy, cx))| {
+        let (time_axis, level_axis, shape, chunk) = match kind {
+            0 => (0, None, vec![t, y, x], vec![ct, cy, cx]),
+            1 => (0, Some(1), vec![t, l, y, x], vec![ct, cl, cy, cx]),
+            _ => (1, Some(0), vec![l, t, y, x], vec![cl, ct, cy, cx]),
+        };
+        ArrayLayout {
+            name: "thetao".into(),
+            shape,
+            chunk,
+            time_axis,
+            level_axis,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn tasks_hold_every_plane_once_and_every_block_once(
+        layouts in proptest::collection::vec(layout(), 1..4),
+        picks in proptest::collection::vec((any::<u16>(), any::<u16>()), 0..12),
+        rows in proptest::collection::btree_set(0usize..20, 0..15),
+        backwards in any::<bool>(),
+    ) {
+        let mut rows: Vec<usize> = rows.into_iter().collect();
+        if backwards {
+            rows.reverse();
+        }
+        let channels: Vec<ChannelSlot> = picks
+            .iter()
+            .map(|&(a, l)| {
+                let array = usize::from(a) % layouts.len();
+                let levels = layouts[array].level_axis.map_or(1, |axis| layouts[array].shape[axis]);
+                ChannelSlot { array, level: usize::from(l) % levels as usize }
+            })
+            .collect();
+        let tasks = read_tasks(&layouts, &channels, &rows).unwrap();
+
+        let mut seen = HashMap::new();
+        let mut blocks = HashSet::new();
+        let mut firsts = Vec::new();
+        for task in &tasks {
+            let layout = &layouts[task.array];
+            let axis_chunk = |axis: Option<usize>| axis.map_or(1, |axis| layout.chunk[axis]);
+            prop_assert!(blocks.insert((task.array, task.time_chunk, task.level_chunk)));
+            prop_assert!(task.planes.is_sorted_by(|a, b| a.plane < b.plane));
+            firsts.push(task.planes[0].plane);
+            for plane in &task.planes {
+                prop_assert_eq!(plane.row as u64 / axis_chunk(Some(layout.time_axis)), task.time_chunk);
+                prop_assert_eq!(plane.level as u64 / axis_chunk(layout.level_axis), task.level_chunk);
+                let twice = seen.insert(plane.plane, (task.array, plane.row, plane.level));
+                prop_assert_eq!(twice, None);
+            }
+            // Count the (y, x) chunks by walking their corners.
+            let yx = layout.shape.len() - 2;
+            let corners = |axis: usize| (0..layout.shape[axis]).step_by(layout.chunk[axis] as usize).count();
+            prop_assert_eq!(task.chunks, (corners(yx) * corners(yx + 1)) as u64);
+        }
+        prop_assert!(firsts.is_sorted_by(|a, b| a < b));
+        let mut plane = 0;
+        for &row in &rows {
+            for slot in &channels {
+                prop_assert_eq!(seen.get(&plane), Some(&(slot.array, row, slot.level)));
+                plane += 1;
+            }
+        }
+        prop_assert_eq!(seen.len(), plane);
+    }
+}
+
+fn compact() -> ArrayLayout {
+    ArrayLayout {
+        name: "thetao".into(),
+        shape: vec![19, 12, 8, 10],
+        chunk: vec![4, 5, 3, 10],
+        time_axis: 1,
+        level_axis: Some(0),
+    }
+}
+
+#[test]
+fn neighbours_in_a_chunk_share_a_task() {
+    let levels = [0, 3, 4].map(|level| ChannelSlot { array: 0, level });
+    let tasks = read_tasks(&[compact()], &levels, &[4, 5]).unwrap();
+    let blocks: Vec<_> = tasks
+        .iter()
+        .map(|t| (t.time_chunk, t.level_chunk))
+        .collect();
+    assert_eq!(blocks, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+    let plane = |plane, row, level| PlannedPlane { plane, row, level };
+    assert_eq!(tasks[0].planes, [plane(0, 4, 0), plane(1, 4, 3)]);
+    assert_eq!(tasks[3].planes, [plane(5, 5, 4)]);
+    // 8 rows of cells in chunks of 3, all columns in one.
+    assert!(tasks.iter().all(|t| t.chunks == 3));
+}
+
+#[test]
+fn a_request_of_nothing_has_no_tasks() {
+    assert_eq!(read_tasks(&[compact()], &[], &[0]).unwrap(), []);
+    assert_eq!(
+        read_tasks(&[compact()], &[ChannelSlot { array: 0, level: 0 }], &[]).unwrap(),
+        []
+    );
+    assert_eq!(read_tasks(&[], &[], &[7]).unwrap(), []);
+}
+
+#[test]
+fn requests_outside_an_array_name_it() {
+    let at = |array, level, row| {
+        read_tasks(&[compact()], &[ChannelSlot { array, level }], &[0, row]).unwrap_err()
+    };
+    let e = at(0, 19, 0);
+    assert_eq!(
+        e.to_string(),
+        "a level is not there [array thetao]: expected an index below 19, found 19"
+    );
+    let e = at(0, 0, 12);
+    assert_eq!(
+        (e.kind(), e.time_row(), e.array_name()),
+        (ErrorKind::Config, Some(12), Some("thetao"))
+    );
+    assert!(
+        at(1, 0, 0)
+            .to_string()
+            .contains("expected an index below 1, found 1")
+    );
+    let flat = ArrayLayout {
+        shape: vec![12, 8, 10],
+        chunk: vec![1, 8, 10],
+        time_axis: 0,
+        level_axis: None,
+        ..compact()
+    };
+    assert!(read_tasks(&[flat], &[ChannelSlot { array: 0, level: 1 }], &[0]).is_err());
+}
+
+#[test]
+fn malformed_layouts_are_metadata_errors() {
+    let bad = [
+        ArrayLayout {
+            time_axis: 2,
+            ..compact()
+        },
+        ArrayLayout {
+            level_axis: Some(1),
+            ..compact()
+        },
+        ArrayLayout {
+            level_axis: None,
+            time_axis: 0,
+            ..compact()
+        },
+        ArrayLayout {
+            time_axis: 0,
+            level_axis: Some(usize::MAX),
+            ..compact()
+        },
+        ArrayLayout {
+            time_axis: 2,
+            level_axis: Some(usize::MAX),
+            ..compact()
+        },
+        ArrayLayout {
+            shape: vec![19, 12, 8],
+            ..compact()
+        },
+        ArrayLayout {
+            chunk: vec![4, 5, 3],
+            ..compact()
+        },
+        ArrayLayout {
+            chunk: vec![4, 0, 3, 10],
+            ..compact()
+        },
+        ArrayLayout {
+            shape: vec![19, 12, 0, 10],
+            ..compact()
+        },
+        ArrayLayout {
+            shape: vec![19, 12, u64::MAX, u64::MAX],
+            chunk: vec![1, 1, 1, 1],
+            ..compact()
+        },
+        ArrayLayout {
+            shape: vec![],
+            chunk: vec![],
+            ..compact()
+        },
+    ];
+    for layout in bad {
+        let e = read_tasks(std::slice::from_ref(&layout), &[], &[]).unwrap_err();
+        assert_eq!(
+            (e.kind(), e.array_name()),
+            (ErrorKind::Metadata, Some("thetao")),
+            "{layout:?}"
+        );
+    }
+}
+
+#[test]
+fn extents_beyond_32_bits_are_planned() {
+    let layout = ArrayLayout {
+        shape: vec![1 << 40, 1 << 20, 1 << 20],
+        chunk: vec![3, 1, 1],
+        time_axis: 0,
+        level_axis: None,
+        ..compact()
+    };
+    let tasks = read_tasks(
+        &[layout],
+        &[ChannelSlot { array: 0, level: 0 }],
+        &[(1 << 40) - 1],
+    )
+    .unwrap();
+    assert_eq!(
+        (tasks[0].time_chunk, tasks[0].chunks),
+        (((1 << 40) - 1) / 3, 1 << 40)
+    );
+}
