@@ -9,7 +9,7 @@ use burn_om4::{
     Error, ErrorKind, Groups, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order,
     PlaneSource, Prefetch, Schedule, ScheduleSpec, Window,
 };
-use common::{memory_dataset, memory_source};
+use common::memory::{memory_dataset, memory_source, try_memory_dataset};
 use std::time::Duration;
 
 const ROWS: usize = 20;
@@ -249,7 +249,7 @@ fn burns_own_loader_takes_the_dataset_and_the_batcher() {
 fn impossible_data_sets_and_schedules_are_refused() {
     let source: MemorySource = memory_source(3);
     assert_eq!(source.rows(), 3);
-    let error = common::try_memory_dataset(source, 2).err().unwrap();
+    let error = try_memory_dataset(source, 2).err().unwrap();
     assert!(error.to_string().contains("no window fits"), "{error}");
 
     let dataset = memory_dataset(memory_source(ROWS), 2);
