@@ -44,6 +44,16 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// A grid of which nothing but the extent is known.
+    pub fn of_shape(shape: PlaneShape) -> Self {
+        Self {
+            shape,
+            latitude: None,
+            longitude: None,
+            cell_area: None,
+        }
+    }
+
     /// Extent of a plane.
     pub fn shape(&self) -> PlaneShape {
         self.shape

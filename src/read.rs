@@ -14,11 +14,25 @@ pub struct PlaneRequest<'a> {
     pub channels: &'a [usize],
 }
 
+impl PlaneRequest<'_> {
+    /// Planes asked for.
+    pub fn planes(&self) -> usize {
+        self.rows.len() * self.channels.len()
+    }
+}
+
 /// Extent of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlaneShape {
     pub ny: usize,
     pub nx: usize,
+}
+
+impl PlaneShape {
+    /// Values in a plane.
+    pub fn cells(&self) -> usize {
+        self.ny * self.nx
+    }
 }
 
 /// What a read did.
@@ -30,6 +44,16 @@ pub struct ReadCounts {
     pub stored_bytes: u64,
     /// Chunks that were not there and were taken as fill (lenient mode only).
     pub missing_chunks: u64,
+}
+
+impl ReadCounts {
+    /// Adds what another read did.
+    pub fn add(&mut self, other: &Self) {
+        self.planes += other.planes;
+        self.chunks += other.chunks;
+        self.stored_bytes += other.stored_bytes;
+        self.missing_chunks += other.missing_chunks;
+    }
 }
 
 /// Where planes go. Implemented by host buffers (planes side by side) and by the CPU path (scratch,

@@ -102,15 +102,6 @@ impl PlaneSource for Store {
     }
 }
 
-impl ReadCounts {
-    fn add(&mut self, other: &Self) {
-        self.planes += other.planes;
-        self.chunks += other.chunks;
-        self.stored_bytes += other.stored_bytes;
-        self.missing_chunks += other.missing_chunks;
-    }
-}
-
 impl Store {
     /// Validates a request and groups its planes by chunk.
     fn tasks(&self, request: &PlaneRequest<'_>) -> Result<Vec<ReadTask>> {

@@ -6,7 +6,8 @@ use burn_om4::{
     Channel, Error, ErrorKind, OpenOptions, PlaneRequest, PlaneSink, PlaneSource, Result, Store,
     Strictness,
 };
-use common::{Bend, Planes, Writer, field, plane_bits, read, read_all, shared, value};
+use common::shared;
+use common::stores::{Bend, Planes, Writer, field, plane_bits, read, read_all, value};
 use serde_json::{Value, json};
 use std::ops::Range;
 use std::path::PathBuf;

@@ -6,7 +6,8 @@ use burn_om4::{
     AreaSource, Channel, Coordinate, DEPTHS, ErrorKind, OpenOptions, Statistics, Store, Strictness,
     WetMasks, ZarrFormat,
 };
-use common::{Bend, Writer, shared};
+use common::shared;
+use common::stores::{Bend, Writer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

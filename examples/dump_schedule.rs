@@ -1,0 +1,112 @@
+//! Writes the batches that a schedule makes, as JSON: the structure of `samplers.json`.
+//!
+//! ```text
+//! cargo run --example dump_schedule -- --spec cases.json --out filled.json
+//! ```
+//!
+//! A case has `datasets` (`length`, `group_key`), `batch_size`, `shuffle`, `drop_last`, `seed`,
+//! `world_size`, `epochs` (each with `epoch`), and optionally `group_order` (`sorted`, the default,
+//! or `first-seen`). The order is Samudra's, unless the case has an `order` as `ScheduleSpec` reads
+//! it; then `shuffle` and `group_order` have no effect. Each epoch gets `len` and `ranks`
+//! (`[rank][batch][index]`). Everything else is passed through.
+
+use anyhow::{Context, Result};
+use burn_om4::{GroupOrder, Groups, Order, Schedule, ScheduleSpec};
+use clap::Parser;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+#[derive(Parser)]
+struct Args {
+    /// JSON file with `cases`.
+    #[arg(long)]
+    spec: PathBuf,
+    /// Where to write the same cases with their batches.
+    #[arg(long)]
+    out: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    datasets: Vec<DataSet>,
+    batch_size: usize,
+    shuffle: bool,
+    drop_last: bool,
+    seed: i64,
+    world_size: usize,
+    #[serde(default)]
+    group_order: GroupOrder,
+    order: Option<Order>,
+}
+
+#[derive(Deserialize)]
+struct DataSet {
+    length: u64,
+    group_key: GroupKey,
+}
+
+/// Ordered as Python orders integers, strings and tuples of them.
+#[derive(Clone, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(untagged)]
+enum GroupKey {
+    Number(i64),
+    Text(String),
+    Tuple(Vec<GroupKey>),
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let text = std::fs::read_to_string(&args.spec)
+        .with_context(|| format!("reading {}", args.spec.display()))?;
+    let mut document: Value = serde_json::from_str(&text).context("the spec is not JSON")?;
+    let cases = match &mut document {
+        Value::Array(cases) => cases,
+        document => document
+            .get_mut("cases")
+            .and_then(Value::as_array_mut)
+            .context("the spec has no list `cases`")?,
+    };
+    for (i, case) in cases.iter_mut().enumerate() {
+        fill(case).with_context(|| format!("case {i}"))?;
+    }
+    std::fs::write(&args.out, serde_json::to_string(&document)?)
+        .with_context(|| format!("writing {}", args.out.display()))
+}
+
+fn fill(value: &mut Value) -> Result<()> {
+    let case = Case::deserialize(&*value)?;
+    let keys = case
+        .datasets
+        .iter()
+        .map(|d| (d.length, d.group_key.clone()));
+    let groups = Groups::by_key(keys)?;
+    let order = case.order.unwrap_or(Order::Samudra {
+        shuffle: case.shuffle,
+        groups: case.group_order,
+    });
+    let schedule = |rank| {
+        let spec = ScheduleSpec {
+            order: order.clone(),
+            seed: case.seed,
+            batch_size: case.batch_size,
+            drop_last: case.drop_last,
+            world: case.world_size,
+            rank,
+        };
+        Schedule::new(spec, groups.clone())
+    };
+    // Rank 0 alone finds a world of 0.
+    let ranks = (0..case.world_size.max(1))
+        .map(schedule)
+        .collect::<burn_om4::Result<Vec<_>>>()?;
+    let epochs = value.get_mut("epochs").and_then(Value::as_array_mut);
+    for epoch in epochs.context("the case has no list `epochs`")? {
+        let number = epoch.get("epoch").and_then(Value::as_u64);
+        let number = number.context("an epoch without its number `epoch`")?;
+        let batches = |s: &Schedule| s.epoch(number).iter_from(0).collect::<Vec<_>>();
+        epoch["len"] = json!(ranks[0].steps());
+        epoch["ranks"] = json!(ranks.iter().map(batches).collect::<Vec<_>>());
+    }
+    Ok(())
+}

@@ -1,0 +1,495 @@
+//! Host buffers: leased from a pool, filled by the reader, carried to the device inside Burn's
+//! [`Bytes`], and home again when the last owner lets go. All of the crate's unsafe code is here.
+//!
+//! ```text
+//!          lease()                 into_bytes()              from_data()
+//!   pool ───────────▶ HostLease ───────────────▶ Bytes ────────────────▶ tensor / copy queue
+//!    ▲                (reader, exclusive)        (Burn)                   (device)
+//!    └────────────────────────── drop: exactly once, by whoever owns it ──────┘
+//! ```
+//!
+//! One owner at every moment, by move: a lease is not `Clone`, `Bytes` never hands its controller
+//! out, and a copy of `Bytes` copies the values. So a buffer cannot be leased again while anybody
+//! may still read or write it. On an asynchronous device the last owner is the copy queue, which
+//! drops the `Bytes` after the fence that follows the copy.
+
+use crate::error::{Error, ErrorKind, Result};
+use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty, Bytes};
+use std::alloc::Layout;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Alignment of every host buffer, bytes: a page, so that direct reads and any element type fit.
+pub const HOST_ALIGN: usize = 4096;
+
+/// Alignment that Burn gives to copies of a buffer.
+const COPY_ALIGN: usize = 64;
+const _: () = assert!(HOST_ALIGN.is_multiple_of(COPY_ALIGN));
+
+/// Where host buffers come from.
+///
+/// # Safety
+/// `allocate` returns memory of at least the asked size, aligned to [`HOST_ALIGN`], fully
+/// initialised, that nobody else uses until `free`.
+pub unsafe trait HostAllocator: Send + Sync + 'static {
+    /// Allocates `bytes` (more than 0) initialised bytes.
+    ///
+    /// # Errors
+    /// Out of memory, or the driver refused.
+    fn allocate(&self, bytes: usize) -> Result<NonNull<u8>>;
+
+    /// Frees what `allocate` returned. Must not panic.
+    ///
+    /// # Safety
+    /// `pointer` came from `allocate(bytes)` of this allocator and is used no more.
+    unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize);
+
+    /// How Burn may treat the memory; [`AllocationProperty::Pinned`] skips the staging copy.
+    fn property(&self) -> AllocationProperty;
+}
+
+/// Ordinary memory from the system allocator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OrdinaryMemory;
+
+impl OrdinaryMemory {
+    fn layout(bytes: usize) -> Result<Layout> {
+        Layout::from_size_align(bytes, HOST_ALIGN).map_err(|e| {
+            Error::new(ErrorKind::Config, "a host buffer is too large")
+                .found(format!("{bytes} bytes"))
+                .caused_by(e)
+        })
+    }
+}
+
+// SAFETY: `alloc_zeroed` returns fresh, zeroed memory of the layout asked for.
+unsafe impl HostAllocator for OrdinaryMemory {
+    fn allocate(&self, bytes: usize) -> Result<NonNull<u8>> {
+        assert!(bytes > 0, "the pool never asks for an empty buffer");
+        let layout = Self::layout(bytes)?;
+        // SAFETY: the layout's size is not zero.
+        let pointer = unsafe { std::alloc::alloc_zeroed(layout) };
+        NonNull::new(pointer).ok_or_else(|| {
+            Error::new(ErrorKind::Io, "out of host memory").found(format!("{bytes} bytes asked"))
+        })
+    }
+
+    unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize) {
+        if let Ok(layout) = Self::layout(bytes) {
+            // SAFETY: by contract `pointer` came from `alloc_zeroed` with this very layout.
+            unsafe { std::alloc::dealloc(pointer.as_ptr(), layout) }
+        }
+    }
+
+    fn property(&self) -> AllocationProperty {
+        AllocationProperty::Other
+    }
+}
+
+/// Limits of a [`HostPool`].
+#[derive(Clone, Copy, Debug)]
+pub struct HostPoolOptions {
+    /// Free buffers kept for reuse; the largest stay. Default 3.
+    pub keep: usize,
+    /// Buffers leased at the same time; `None` (default) for no limit.
+    pub limit: Option<usize>,
+    /// How long [`HostPool::lease`] waits at the limit. Default 60 s.
+    pub timeout: Duration,
+}
+
+impl Default for HostPoolOptions {
+    fn default() -> Self {
+        Self {
+            keep: 3,
+            limit: None,
+            timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// State of a pool at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct HostPoolState {
+    /// Buffers that somebody holds: the reader, Burn, or the device's copy queue.
+    pub leased: usize,
+    /// Buffers at rest.
+    pub free: usize,
+    /// Bytes of all buffers, leased and free.
+    pub bytes: usize,
+    /// Largest `bytes` so far.
+    pub peak_bytes: usize,
+    /// Buffers allocated so far; flat once the pool is warm.
+    pub allocations: u64,
+}
+
+/// A pool of host buffers. Cheap to clone; every lease keeps it alive.
+#[derive(Clone)]
+pub struct HostPool(Arc<Shared>);
+
+struct Shared {
+    allocator: Box<dyn HostAllocator>,
+    options: HostPoolOptions,
+    inner: Mutex<Inner>,
+    returned: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    free: Vec<Slot>,
+    state: HostPoolState,
+}
+
+/// One allocation: exclusively owned, freed by the pool only.
+struct Slot {
+    pointer: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a slot is an exclusively owned allocation, like a `Box<[u8]>`.
+unsafe impl Send for Slot {}
+// SAFETY: a shared slot only gives shared access to its bytes.
+unsafe impl Sync for Slot {}
+
+impl HostPool {
+    /// A pool over the given allocator.
+    pub fn new(allocator: impl HostAllocator, options: HostPoolOptions) -> Self {
+        Self(Arc::new(Shared {
+            allocator: Box::new(allocator),
+            options,
+            inner: Mutex::default(),
+            returned: Condvar::new(),
+        }))
+    }
+
+    /// Leases room for `len` float32 values. Contents are whatever the last lease left.
+    ///
+    /// The smallest free buffer that is large enough is taken, else a new one is allocated.
+    ///
+    /// # Errors
+    /// The limit stayed reached for the whole timeout, or the allocator refused.
+    pub fn lease(&self, len: usize) -> Result<HostLease> {
+        let bytes = len
+            .checked_mul(size_of::<f32>())
+            .ok_or_else(|| Error::config("a host buffer is too large").found(len))?;
+        if bytes == 0 {
+            return Ok(HostLease {
+                slot: None,
+                len,
+                pool: self.clone(),
+            });
+        }
+        let deadline = Instant::now() + self.0.options.timeout;
+        let mut inner = self.0.lock();
+        while self
+            .0
+            .options
+            .limit
+            .is_some_and(|limit| inner.state.leased >= limit)
+        {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.exhausted(bytes, &inner.state));
+            }
+            inner = self
+                .0
+                .returned
+                .wait_timeout(inner, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        let fits = inner
+            .free
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.bytes >= bytes);
+        let best = fits.min_by_key(|(_, s)| s.bytes).map(|(i, _)| i);
+        inner.state.leased += 1;
+        if let Some(index) = best {
+            let slot = inner.free.swap_remove(index);
+            return Ok(HostLease {
+                slot: Some(slot),
+                len,
+                pool: self.clone(),
+            });
+        }
+        inner.state.bytes += bytes;
+        inner.state.peak_bytes = inner.state.peak_bytes.max(inner.state.bytes);
+        inner.state.allocations += 1;
+        drop(inner);
+        match self.0.allocator.allocate(bytes) {
+            Ok(pointer) => {
+                let slot = Slot { pointer, bytes };
+                Ok(HostLease {
+                    slot: Some(slot),
+                    len,
+                    pool: self.clone(),
+                })
+            }
+            Err(e) => {
+                let mut inner = self.0.lock();
+                inner.state.leased -= 1;
+                inner.state.bytes -= bytes;
+                drop(inner);
+                self.0.returned.notify_one();
+                Err(e)
+            }
+        }
+    }
+
+    /// What the pool holds now.
+    pub fn state(&self) -> HostPoolState {
+        let inner = self.0.lock();
+        HostPoolState {
+            free: inner.free.len(),
+            ..inner.state
+        }
+    }
+
+    fn exhausted(&self, bytes: usize, state: &HostPoolState) -> Error {
+        let limit = self.0.options.limit.unwrap_or(usize::MAX);
+        Error::new(ErrorKind::Device, "no host buffer came home in time")
+            .expected(format!(
+                "a buffer of {bytes} bytes within {:?}",
+                self.0.options.timeout
+            ))
+            .found(format!(
+                "{} of {limit} buffers still held by batches in use or by copies in flight",
+                state.leased
+            ))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // The guarded section never panics half-way, so a poisoned lock is still consistent.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a buffer home. Called from destructors on foreign threads: short, never panics.
+    fn take_back(&self, slot: Slot) {
+        let mut inner = self.lock();
+        inner.state.leased -= 1;
+        inner.free.push(slot);
+        let surplus = if inner.free.len() > self.options.keep {
+            let smallest = inner.free.iter().enumerate().min_by_key(|(_, s)| s.bytes);
+            smallest.map(|(i, _)| i).map(|i| inner.free.swap_remove(i))
+        } else {
+            None
+        };
+        if let Some(slot) = &surplus {
+            inner.state.bytes -= slot.bytes;
+        }
+        drop(inner);
+        self.returned.notify_one();
+        if let Some(slot) = surplus {
+            // SAFETY: the slot was allocated by this allocator and left the free list for good.
+            unsafe { self.allocator.free(slot.pointer, slot.bytes) }
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for slot in inner.free.drain(..) {
+            // SAFETY: as above; leases keep the pool alive, so every slot is in the free list now.
+            unsafe { self.allocator.free(slot.pointer, slot.bytes) }
+        }
+    }
+}
+
+/// Exclusive use of a host buffer of `len` float32 values. Dropping it returns the buffer.
+pub struct HostLease {
+    /// `None` only for an empty lease, and after the buffer went home.
+    slot: Option<Slot>,
+    len: usize,
+    pool: HostPool,
+}
+
+impl HostLease {
+    /// The values.
+    pub fn as_mut_slice(&mut self) -> &mut [f32] {
+        match &self.slot {
+            // SAFETY: the slot is initialised, aligned to HOST_ALIGN, at least `len` floats long,
+            // and exclusively ours while `self` is borrowed mutably. Every bit pattern is an f32.
+            Some(slot) => unsafe {
+                std::slice::from_raw_parts_mut(slot.pointer.as_ptr().cast(), self.len)
+            },
+            None => &mut [],
+        }
+    }
+
+    /// Values in the lease.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the lease holds no value.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Hands the buffer to Burn without a copy. It comes home when the `Bytes` are dropped.
+    pub fn into_bytes(self) -> Bytes {
+        let bytes = self.len * size_of::<f32>();
+        // SAFETY: the controller's memory is initialised over its first `bytes` bytes.
+        unsafe { Bytes::from_controller(Box::new(Controller(self)), bytes) }
+    }
+}
+
+impl Drop for HostLease {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.pool.0.take_back(slot);
+        }
+    }
+}
+
+/// The lease, as Burn sees it. It cannot grow, split, detach or be shared: a clone of the `Bytes`
+/// copies the values, and the lease itself stays where it is.
+struct Controller(HostLease);
+
+impl AllocationController for Controller {
+    fn alloc_align(&self) -> usize {
+        // What a copy of the bytes gets; Burn's own allocations go no higher.
+        COPY_ALIGN
+    }
+
+    fn property(&self) -> AllocationProperty {
+        self.0.pool.0.allocator.property()
+    }
+
+    unsafe fn memory_mut(
+        &mut self,
+        _: AccessPolicy,
+    ) -> std::result::Result<&mut [MaybeUninit<u8>], AccessError> {
+        Ok(match &self.0.slot {
+            // SAFETY: exclusive through `&mut self`; the caller only writes initialised bytes.
+            Some(slot) => unsafe {
+                std::slice::from_raw_parts_mut(slot.pointer.as_ptr().cast(), slot.bytes)
+            },
+            None => &mut [],
+        })
+    }
+
+    fn memory(&self, _: AccessPolicy) -> std::result::Result<&[MaybeUninit<u8>], AccessError> {
+        Ok(match &self.0.slot {
+            // SAFETY: shared through `&self`; nobody writes while it is borrowed.
+            Some(slot) => unsafe {
+                std::slice::from_raw_parts(slot.pointer.as_ptr().cast(), slot.bytes)
+            },
+            None => &[],
+        })
+    }
+
+    fn capacity(&self) -> usize {
+        self.0.slot.as_ref().map_or(0, |slot| slot.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(keep: usize, limit: Option<usize>) -> HostPool {
+        let timeout = Duration::ZERO;
+        HostPool::new(
+            OrdinaryMemory,
+            HostPoolOptions {
+                keep,
+                limit,
+                timeout,
+            },
+        )
+    }
+
+    #[test]
+    fn buffers_come_home_from_every_owner() {
+        let pool = pool(3, None);
+        let mut lease = pool.lease(5).unwrap();
+        lease
+            .as_mut_slice()
+            .copy_from_slice(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(pool.state().leased, 1);
+        let bytes = lease.into_bytes();
+        assert_eq!(bytes.len(), 20);
+        let copy = bytes.clone();
+        assert_eq!(
+            pool.state().leased,
+            1,
+            "a copy of the bytes is not a second lease"
+        );
+        drop(bytes);
+        assert_eq!(
+            pool.state(),
+            HostPoolState {
+                leased: 0,
+                free: 1,
+                bytes: 20,
+                peak_bytes: 20,
+                allocations: 1
+            }
+        );
+        assert_eq!(copy[..4], 1f32.to_ne_bytes());
+        // The copy outlives the lease and the pool.
+        drop(pool);
+        assert_eq!(copy[16..], 5f32.to_ne_bytes());
+    }
+
+    #[test]
+    fn best_fit_and_the_largest_stay() {
+        let pool = pool(2, None);
+        let leases: Vec<_> = [30, 10, 20].map(|n| pool.lease(n).unwrap()).into();
+        drop(leases);
+        assert_eq!((pool.state().free, pool.state().bytes), (2, 200));
+        let lease = pool.lease(15).unwrap();
+        assert_eq!((lease.len(), pool.state().allocations), (15, 3));
+        let other = pool.lease(25).unwrap();
+        assert_eq!(
+            pool.state().allocations,
+            3,
+            "the buffer of 30 was left for the larger lease"
+        );
+        drop((lease, other));
+    }
+
+    #[test]
+    fn a_limit_is_an_error_that_says_who_holds_the_buffers() {
+        let pool = pool(1, Some(1));
+        let held = pool.lease(4).unwrap();
+        let error = pool.lease(4).err().unwrap();
+        assert!(
+            error.to_string().contains("1 of 1 buffers still held"),
+            "{error}"
+        );
+        drop(held);
+        assert_eq!(pool.lease(4).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn a_waiting_lease_wakes_when_a_buffer_returns() {
+        let options = HostPoolOptions {
+            limit: Some(1),
+            ..Default::default()
+        };
+        let pool = HostPool::new(OrdinaryMemory, options);
+        let held = pool.lease(4).unwrap().into_bytes();
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| pool.lease(4).map(|l| l.len()));
+            drop(held);
+            assert_eq!(waiter.join().unwrap().unwrap(), 4);
+        });
+        assert_eq!(pool.state().allocations, 1);
+    }
+
+    #[test]
+    fn empty_leases_take_no_buffer() {
+        let pool = pool(1, Some(0));
+        let mut lease = pool.lease(0).unwrap();
+        assert!(lease.is_empty() && lease.as_mut_slice().is_empty());
+        assert_eq!(lease.into_bytes().len(), 0);
+        assert_eq!(pool.state(), HostPoolState::default());
+    }
+}

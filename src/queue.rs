@@ -1,0 +1,221 @@
+//! The hand-over between a reader thread and the consumer: ordered, bounded in batches and bytes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// How far reading may run ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Items waiting in the queue, at least 1.
+    pub items: usize,
+    /// Their bytes. One item may exceed it: it then waits alone.
+    pub bytes: u64,
+}
+
+struct State<T> {
+    waiting: VecDeque<(T, u64)>,
+    bytes: u64,
+    producer_gone: bool,
+    consumer_gone: bool,
+}
+
+struct Shared<T> {
+    bounds: Bounds,
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+        self.changed
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The writing end. Dropping it ends the queue after what is waiting.
+pub(crate) struct Producer<T>(Arc<Shared<T>>);
+
+/// The reading end. Dropping it discards what is waiting and stops the producer.
+pub(crate) struct Consumer<T>(Arc<Shared<T>>);
+
+/// The consumer is gone: the pass was dropped early.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConsumerGone;
+
+/// A queue within the given bounds.
+pub(crate) fn bounded<T>(bounds: Bounds) -> (Producer<T>, Consumer<T>) {
+    let shared = Arc::new(Shared {
+        bounds,
+        state: Mutex::new(State {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            producer_gone: false,
+            consumer_gone: false,
+        }),
+        changed: Condvar::new(),
+    });
+    (Producer(shared.clone()), Consumer(shared))
+}
+
+impl<T> Producer<T> {
+    /// Waits until an item of `bytes` may be made, before any memory is taken for it.
+    pub fn reserve(&self, bytes: u64) -> Result<(), ConsumerGone> {
+        let bounds = self.0.bounds;
+        let mut state = self.0.lock();
+        loop {
+            if state.consumer_gone {
+                return Err(ConsumerGone);
+            }
+            let fits = state.waiting.len() < bounds.items
+                && state.bytes.saturating_add(bytes) <= bounds.bytes;
+            if fits || state.waiting.is_empty() {
+                return Ok(());
+            }
+            state = self.0.wait(state);
+        }
+    }
+
+    /// Appends an item that was reserved.
+    pub fn push(&self, item: T, bytes: u64) -> Result<(), ConsumerGone> {
+        let mut state = self.0.lock();
+        if state.consumer_gone {
+            return Err(ConsumerGone);
+        }
+        state.waiting.push_back((item, bytes));
+        state.bytes += bytes;
+        self.0.changed.notify_all();
+        Ok(())
+    }
+}
+
+impl<T> Drop for Producer<T> {
+    fn drop(&mut self) {
+        self.0.lock().producer_gone = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl<T> Consumer<T> {
+    /// The next item in order; `None` when the producer has ended.
+    pub fn pop(&self) -> Option<T> {
+        let mut state = self.0.lock();
+        loop {
+            if let Some((item, bytes)) = state.waiting.pop_front() {
+                state.bytes -= bytes;
+                self.0.changed.notify_all();
+                return Some(item);
+            }
+            if state.producer_gone {
+                return None;
+            }
+            state = self.0.wait(state);
+        }
+    }
+}
+
+impl<T> Drop for Consumer<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.consumer_gone = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        state.bytes = 0;
+        self.0.changed.notify_all();
+        drop(state);
+        // Buffers go home outside the lock.
+        drop(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_kept_and_the_end_is_seen() {
+        let (producer, consumer) = bounded(Bounds {
+            items: 8,
+            bytes: 100,
+        });
+        for i in 0..5 {
+            producer.reserve(10).unwrap();
+            producer.push(i, 10).unwrap();
+        }
+        drop(producer);
+        assert_eq!(
+            std::iter::from_fn(|| consumer.pop()).collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4]
+        );
+    }
+
+    /// The largest number of items and bytes that were ever reserved or waiting, against `bounds`.
+    fn high_water(bounds: Bounds, sizes: &[u64]) -> (usize, u64) {
+        let (producer, consumer) = bounded(bounds);
+        let (mut items, mut bytes) = (0, 0);
+        std::thread::scope(|s| {
+            s.spawn(move || {
+                for &size in sizes {
+                    producer.reserve(size).unwrap();
+                    producer.push(size, size).unwrap();
+                }
+            });
+            for _ in sizes {
+                let state = consumer.0.lock();
+                items = items.max(state.waiting.len());
+                bytes = bytes.max(state.bytes);
+                drop(state);
+                consumer.pop().unwrap();
+            }
+            assert!(consumer.pop().is_none());
+        });
+        (items, bytes)
+    }
+
+    #[test]
+    fn both_bounds_hold() {
+        let sizes = [3u64; 200];
+        let (items, bytes) = high_water(
+            Bounds {
+                items: 2,
+                bytes: 1000,
+            },
+            &sizes,
+        );
+        assert!(items <= 2 && bytes <= 6, "{items} items, {bytes} bytes");
+        let (_, bytes) = high_water(
+            Bounds {
+                items: 100,
+                bytes: 7,
+            },
+            &sizes,
+        );
+        assert!(bytes <= 7, "{bytes} bytes");
+        // Larger than the bound: alone, but not stuck.
+        let (items, _) = high_water(
+            Bounds {
+                items: 100,
+                bytes: 2,
+            },
+            &sizes,
+        );
+        assert!(items <= 1, "{items} items");
+    }
+
+    #[test]
+    fn a_gone_consumer_stops_a_waiting_producer_and_frees_what_waits() {
+        let (producer, consumer) = bounded(Bounds { items: 1, bytes: 1 });
+        let witness = Arc::new(());
+        producer.push(witness.clone(), 1).unwrap();
+        std::thread::scope(|s| {
+            let waiting = s.spawn(|| producer.reserve(1));
+            drop(consumer);
+            assert_eq!(waiting.join().unwrap(), Err(ConsumerGone));
+        });
+        assert_eq!(Arc::strong_count(&witness), 1);
+        assert_eq!(producer.push(witness, 1), Err(ConsumerGone));
+    }
+}

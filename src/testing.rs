@@ -1,0 +1,143 @@
+//! Sources for tests: planes from memory, and faults on demand.
+//!
+//! Public so that users can test their own training loops against a source that fails.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
+use crate::schema::Channel;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Value of a cell in (row, channel position, cell).
+type Value = dyn Fn(usize, usize, usize) -> f32 + Send + Sync;
+
+/// Planes computed on the fly.
+pub struct MemorySource {
+    channels: Vec<Channel>,
+    rows: usize,
+    shape: PlaneShape,
+    value: Box<Value>,
+    planes_read: AtomicU64,
+}
+
+impl MemorySource {
+    /// A source of `rows` rows whose cells hold `value(row, channel position, cell)`.
+    pub fn new(
+        channels: Vec<Channel>,
+        rows: usize,
+        shape: PlaneShape,
+        value: impl Fn(usize, usize, usize) -> f32 + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            channels,
+            rows,
+            shape,
+            value: Box::new(value),
+            planes_read: AtomicU64::new(0),
+        }
+    }
+
+    /// Planes read so far.
+    pub fn planes_read(&self) -> u64 {
+        self.planes_read.load(Ordering::Relaxed)
+    }
+}
+
+impl PlaneSource for MemorySource {
+    fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn plane(&self) -> PlaneShape {
+        self.shape
+    }
+
+    fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
+        for &row in request.rows {
+            if row >= self.rows {
+                return Err(Error::config("a row past the end of the source").row(row));
+            }
+        }
+        for plane in 0..request.planes() {
+            let row = request.rows[plane / request.channels.len()];
+            let channel = request.channels[plane % request.channels.len()];
+            sink.fill(plane..plane + 1, &mut |memory| {
+                for (cell, value) in memory.iter_mut().enumerate() {
+                    *value = (self.value)(row, channel, cell);
+                }
+                Ok(())
+            })?;
+        }
+        let planes = request.planes() as u64;
+        self.planes_read.fetch_add(planes, Ordering::Relaxed);
+        Ok(ReadCounts {
+            planes,
+            chunks: planes,
+            ..ReadCounts::default()
+        })
+    }
+
+    fn planned_chunks(&self, request: &PlaneRequest<'_>) -> Result<u64> {
+        Ok(request.planes() as u64)
+    }
+}
+
+/// What goes wrong in a [`FaultySource`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A read that touches this row fails, as if its chunk were corrupt.
+    ErrorAt(usize),
+    /// A read that touches this row panics.
+    PanicAt(usize),
+    /// Every read takes this much longer.
+    Delay(Duration),
+}
+
+/// A source with a fault on top.
+pub struct FaultySource<S> {
+    inner: S,
+    fault: Fault,
+}
+
+impl<S: PlaneSource> FaultySource<S> {
+    /// Puts `fault` on `inner`.
+    pub fn new(inner: S, fault: Fault) -> Self {
+        Self { inner, fault }
+    }
+}
+
+impl<S: PlaneSource> PlaneSource for FaultySource<S> {
+    fn channels(&self) -> &[Channel] {
+        self.inner.channels()
+    }
+
+    fn rows(&self) -> usize {
+        self.inner.rows()
+    }
+
+    fn plane(&self) -> PlaneShape {
+        self.inner.plane()
+    }
+
+    fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
+        match self.fault {
+            Fault::ErrorAt(row) if request.rows.contains(&row) => {
+                return Err(Error::new(ErrorKind::Corrupt, "an injected fault").row(row));
+            }
+            Fault::PanicAt(row) if request.rows.contains(&row) => {
+                panic!("an injected panic at row {row}");
+            }
+            Fault::Delay(delay) => std::thread::sleep(delay),
+            _ => {}
+        }
+        self.inner.read(request, sink)
+    }
+
+    fn planned_chunks(&self, request: &PlaneRequest<'_>) -> Result<u64> {
+        self.inner.planned_chunks(request)
+    }
+}

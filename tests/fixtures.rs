@@ -1,0 +1,230 @@
+//! Every public fixture case, from every store that it lists, bit for bit against the batches of
+//! the original Python, through the public loader API.
+
+mod common;
+
+use burn::data::dataloader::DataLoader;
+use burn::tensor::{Device, Tensor};
+use burn_om4::{
+    Channel, DatasetOptions, Date, DateRange, Inputs, MaskOrder, ModelBatch, OceanBatcher,
+    OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, Schedule, ScheduleSpec, Strictness,
+    WindowSpec,
+};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+#[derive(Deserialize)]
+struct Manifest {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    prognostic: Vec<String>,
+    boundary: Vec<String>,
+    hist: usize,
+    steps: usize,
+    stride: usize,
+    indices: Vec<u64>,
+    normalize_before_mask: bool,
+    masked_fill_value: f32,
+    time_slice: Option<[Date; 2]>,
+    stores: Vec<PathBuf>,
+    label_stores: Option<Vec<PathBuf>>,
+    length: usize,
+    input_time_indices: Vec<Vec<Vec<usize>>>,
+    label_time_indices: Vec<Vec<Vec<usize>>>,
+    tolerance: String,
+}
+
+impl Case {
+    fn derived(&self) -> bool {
+        self.boundary.iter().any(|c| c == "hfds_anomalies")
+    }
+
+    fn open(&self, root: &Path, store: usize) -> burn_om4::Result<OceanDataset> {
+        let channels = |names: &[String]| -> Vec<Channel> {
+            names.iter().map(|n| n.parse().unwrap()).collect()
+        };
+        let window = WindowSpec {
+            history: self.hist,
+            steps: self.steps,
+            stride: self.stride,
+            ..WindowSpec::default()
+        };
+        let order = match self.normalize_before_mask {
+            true => MaskOrder::NormaliseFirst,
+            false => MaskOrder::MaskFirst,
+        };
+        let mut options = DatasetOptions::new(channels(&self.prognostic), channels(&self.boundary))
+            .with_window(window)
+            .with_mask_order(order)
+            .with_masked_fill_value(self.masked_fill_value)
+            .with_inputs(Inputs::All)
+            .with_strictness(Strictness::Lenient);
+        if let Some([start, end]) = self.time_slice {
+            options = options.with_time(DateRange { start, end });
+        }
+        let paths = Om4Paths::in_dir(root.join(&self.stores[store]));
+        match &self.label_stores {
+            None => OceanDataset::open(&paths, &options),
+            Some(labels) => {
+                let labels = Om4Paths::in_dir(root.join(&labels[store % labels.len()]));
+                OceanDataset::open_with_labels(&paths, &labels, &options)
+            }
+        }
+    }
+
+    fn batch(&self, root: &Path, store: usize, device: &Device) -> (OceanLoader, ModelBatch) {
+        let dataset = self.open(root, store).unwrap();
+        assert_eq!(dataset.windows(), self.length, "{}", self.id);
+        let spec = ScheduleSpec {
+            order: Order::Custom(vec![self.indices.clone()]),
+            batch_size: self.indices.len(),
+            ..ScheduleSpec::default()
+        };
+        let schedule = Schedule::new(spec, dataset.groups()).unwrap();
+        let batcher = OceanBatcher::new(dataset);
+        let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), device).unwrap();
+        let batch = loader.iter().next().unwrap().unwrap();
+        (loader, batch)
+    }
+}
+
+fn cases() -> Option<(PathBuf, Vec<Case>)> {
+    let root = common::fixtures("batches")?;
+    let text = std::fs::read_to_string(root.join("manifest.json")).unwrap();
+    let manifest: Manifest = serde_json::from_str(&text).unwrap();
+    assert!(manifest.cases.len() >= 22);
+    Some((root, manifest.cases))
+}
+
+fn values(steps: impl Iterator<Item = Tensor<4>>) -> Vec<f32> {
+    steps
+        .flat_map(|t| t.into_data().try_to_vec::<f32>().unwrap())
+        .collect()
+}
+
+/// Largest distance in units in the last place; NaN equals nothing.
+fn ulps(a: f32, b: f32) -> u64 {
+    let key = |x: f32| {
+        let bits = x.to_bits() as i32 as i64;
+        if bits < 0 {
+            i64::from(i32::MIN) - bits
+        } else {
+            bits
+        }
+    };
+    if a.is_nan() || b.is_nan() {
+        u64::MAX
+    } else {
+        key(a).abs_diff(key(b))
+    }
+}
+
+fn check(case: &Case, name: &str, found: &[f32], expected: &[f32], ulp: u64) {
+    assert_eq!(found.len(), expected.len(), "{} {name}", case.id);
+    for (i, (&f, &e)) in found.iter().zip(expected).enumerate() {
+        let near = match case.tolerance.as_str() {
+            "exact" => ulps(f, e) <= ulp,
+            // Statistics in float64: the original then calculates in float64.
+            "atol 5e-7 + rtol 3e-7" => (f - e).abs() <= 5e-7 + 3e-7 * e.abs(),
+            other => panic!("unknown tolerance {other}"),
+        };
+        assert!(
+            near,
+            "{} {name} value {i}: expected {e:?}, found {f:?}",
+            case.id
+        );
+    }
+}
+
+fn check_batch(case: &Case, root: &Path, batch: &ModelBatch, ulp: u64) {
+    let expected = |name: &str| {
+        let path = root
+            .join("expected")
+            .join(&case.id)
+            .join(format!("{name}.npy"));
+        common::read_npy::<f32>(&path)
+    };
+    let steps = || 0..batch.steps();
+    let inputs = values(steps().map(|k| batch.input(k).unwrap()));
+    check(case, "input", &inputs, &expected("input"), ulp);
+    check(
+        case,
+        "boundary",
+        &values(steps().map(|k| batch.boundary(k))),
+        &expected("boundary"),
+        ulp,
+    );
+    check(
+        case,
+        "label",
+        &values(steps().map(|k| batch.label(k))),
+        &expected("label"),
+        ulp,
+    );
+    let mask = root.join("expected").join(&case.id).join("label_mask.npy");
+    let mask: Vec<bool> = common::read_npy::<u8>(&mask)
+        .iter()
+        .map(|&m| m != 0)
+        .collect();
+    let found: Vec<bool> = batch.label_mask().into_data().iter::<bool>().collect();
+    assert_eq!(found, mask, "{}", case.id);
+
+    let window = batch.context().window();
+    let rows = |of: &dyn Fn(usize, usize) -> Vec<usize>| -> Vec<Vec<Vec<usize>>> {
+        steps()
+            .map(|k| batch.windows().iter().map(|w| of(w.start, k)).collect())
+            .collect()
+    };
+    assert_eq!(
+        rows(&|s, k| window.input_rows(s, k).collect()),
+        case.input_time_indices
+    );
+    assert_eq!(
+        rows(&|s, k| window.label_rows(s, k).collect()),
+        case.label_time_indices
+    );
+}
+
+#[test]
+fn every_case_equals_the_original_bit_for_bit_on_the_cpu() {
+    let Some((root, cases)) = cases() else { return };
+    let mut compared = 0;
+    for case in cases.iter().filter(|c| !c.derived()) {
+        for store in 0..case.stores.len() {
+            let (loader, batch) = case.batch(&root, store, &Device::flex());
+            check_batch(case, &root, &batch, 0);
+            let counters = loader.counters();
+            assert_eq!(counters.planes_read, counters.unique_planes, "{}", case.id);
+            assert_eq!(counters.missing_chunks, 0, "{}", case.id);
+            compared += 1;
+        }
+    }
+    assert!(compared >= 90, "only {compared} batches compared");
+}
+
+/// The path for devices that prepare planes themselves, with division allowed 2.5 ulp by Vulkan.
+#[cfg(feature = "vulkan")]
+#[test]
+fn every_case_equals_the_original_on_a_device_that_prepares() {
+    let Some((root, cases)) = cases() else { return };
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    for case in cases.iter().filter(|c| !c.derived()) {
+        let (_, batch) = case.batch(&root, 0, &device);
+        check_batch(case, &root, &batch, 3);
+    }
+}
+
+#[test]
+fn derived_channels_are_refused_by_name() {
+    let Some((root, cases)) = cases() else { return };
+    for case in cases.iter().filter(|c| c.derived()) {
+        let error = case.open(&root, 0).err().unwrap();
+        assert!(error.to_string().contains("hfds_anomalies"), "{error}");
+    }
+}

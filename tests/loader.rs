@@ -1,0 +1,261 @@
+//! The loader: order, failures in their place, clean early drops, bounded prefetch.
+
+mod common;
+
+use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
+use burn::tensor::Device;
+use burn_om4::testing::{Fault, FaultySource, MemorySource};
+use burn_om4::{
+    Error, ErrorKind, Groups, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order,
+    PlaneSource, Prefetch, Schedule, ScheduleSpec, Window,
+};
+use common::memory::{memory_dataset, memory_source, try_memory_dataset};
+use std::time::Duration;
+
+const ROWS: usize = 20;
+
+fn loader_over(
+    dataset: OceanDataset,
+    order: Order,
+    prefetch: usize,
+    device: &Device,
+) -> OceanLoader {
+    let spec = ScheduleSpec {
+        order,
+        seed: 5,
+        batch_size: 3,
+        ..ScheduleSpec::default()
+    };
+    let schedule = Schedule::new(spec, dataset.groups()).unwrap();
+    let prefetch = Prefetch {
+        batches: prefetch,
+        ..Prefetch::default()
+    };
+    OceanLoader::new(OceanBatcher::new(dataset), schedule, prefetch, device).unwrap()
+}
+
+fn loader(order: Order, prefetch: usize) -> OceanLoader {
+    loader_over(
+        memory_dataset(memory_source(ROWS), 2),
+        order,
+        prefetch,
+        &Device::flex(),
+    )
+}
+
+fn faulty(fault: Fault, prefetch: usize) -> OceanLoader {
+    let source = FaultySource::new(memory_source(ROWS), fault);
+    loader_over(
+        memory_dataset(source, 2),
+        Order::Sequential,
+        prefetch,
+        &Device::flex(),
+    )
+}
+
+fn windows(batch: &ModelBatch) -> Vec<Window> {
+    batch.windows().to_vec()
+}
+
+fn pass(loader: &OceanLoader) -> Vec<Vec<Window>> {
+    loader.iter().map(|b| windows(&b.unwrap())).collect()
+}
+
+/// The cause chain of a loader's error, down to ours.
+fn ours<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a Error {
+    let mut error = Some(error);
+    while let Some(e) = error {
+        if let Some(ours) = e.downcast_ref::<Error>() {
+            return ours;
+        }
+        error = e.source();
+    }
+    panic!("no error of this crate in the chain");
+}
+
+fn assert_clean(loader: &OceanLoader) {
+    // The reader may still be in the read that was in flight; the next full pass runs after it.
+    let leased = || loader.batcher().host_pool().leased;
+    for _ in 0..1_000_000 {
+        if leased() == 0 {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{} buffers never came home", leased());
+}
+
+#[test]
+fn the_values_are_those_of_the_windows() {
+    let loader = loader(Order::Sequential, 2);
+    let batch = loader.iter().next().unwrap().unwrap();
+    // MemorySource holds row * 100 + channel * 10 + cell; mean 0, deviation 1, all wet.
+    let [n, c, ny, nx] = batch.input(0).unwrap().dims();
+    assert_eq!([n, c, ny, nx], [3, 4, 2, 3]);
+    let value = |row: usize, channel: usize, cell: usize| (row * 100 + channel * 10 + cell) as f32;
+    let check = |tensor: burn::Tensor<4>, first_row: usize, channels: &[usize]| {
+        let found: Vec<f32> = tensor.into_data().try_to_vec().unwrap();
+        let mut expected = Vec::new();
+        for sample in 0..3 {
+            for time in 0..2 {
+                for &channel in channels {
+                    for cell in 0..6 {
+                        expected.push(value(sample + first_row + time, channel, cell));
+                    }
+                }
+            }
+        }
+        assert_eq!(found, expected);
+    };
+    check(batch.input(0).unwrap(), 0, &[0, 1]);
+    check(batch.input(1).unwrap(), 2, &[0, 1]);
+    check(batch.label(0), 2, &[0, 1]);
+    check(batch.label(1), 4, &[0, 1]);
+    check(batch.boundary(0), 0, &[2]);
+    check(batch.boundary(1), 2, &[2]);
+    assert!(batch.input(2).is_err());
+}
+
+#[test]
+fn order_is_the_schedules_for_any_prefetch_depth_and_pass() {
+    let expected: Vec<Vec<Vec<Window>>> = {
+        let loader = loader(Order::Shuffled, 0);
+        (0..3).map(|_| pass(&loader)).collect()
+    };
+    assert_ne!(expected[0], expected[1], "epochs are shuffled anew");
+    for prefetch in [1, 2, 8] {
+        let loader = loader(Order::Shuffled, prefetch);
+        for epoch in &expected {
+            assert_eq!(&pass(&loader), epoch, "prefetch {prefetch}");
+        }
+    }
+    // Resuming after k passes continues with pass k.
+    let resumed = loader(Order::Shuffled, 2).starting_at(2);
+    assert_eq!(pass(&resumed), expected[2]);
+}
+
+#[test]
+fn a_failed_read_arrives_once_in_its_place() {
+    for prefetch in [0, 1, 4] {
+        // Windows of 6 rows, 3 to a batch: row 13 is first touched by batch 2 (windows 6, 7, 8).
+        for (fault, kind) in [
+            (Fault::ErrorAt(13), ErrorKind::Corrupt),
+            (Fault::PanicAt(13), ErrorKind::Interrupted),
+        ] {
+            let loader = faulty(fault, prefetch);
+            let results: Vec<_> = loader.iter().collect();
+            assert_eq!(
+                results.len(),
+                3,
+                "two good batches, then the failure, then the end"
+            );
+            assert!(results[..2].iter().all(Result::is_ok));
+            let error = results[2].as_ref().err().unwrap();
+            assert_eq!(ours(error).kind(), kind, "{error}");
+            assert!(error.to_string().contains("13"), "{error}");
+            drop(results);
+            assert_clean(&loader);
+        }
+    }
+}
+
+#[test]
+fn early_drops_leave_nothing_behind() {
+    let loader = loader(Order::Shuffled, 2);
+    pass(&loader);
+    let full = pass(&loader).len();
+    let threads = common::threads();
+    let allocations = loader.batcher().host_pool().allocations;
+    for taken in (0..50).map(|k| k % full) {
+        let mut iter = loader.iter();
+        for _ in 0..taken {
+            iter.next().unwrap().unwrap();
+        }
+        drop(iter);
+    }
+    assert_eq!(pass(&loader).len(), full);
+    assert_clean(&loader);
+    if let (Some(before), Some(after)) = (threads, common::threads()) {
+        assert!(after <= before + 2, "threads grew from {before} to {after}");
+    }
+    // Buffers of an abandoned pass and the next one may overlap, but they do not pile up.
+    let grown = loader.batcher().host_pool().allocations - allocations;
+    assert!(grown <= 60, "{grown} buffers were allocated after warm-up");
+}
+
+#[test]
+fn iterators_are_independent() {
+    let loader = loader(Order::Sequential, 1);
+    let (mut a, mut b) = (loader.iter(), loader.iter());
+    let first = windows(&a.next().unwrap().unwrap());
+    // `a` is held with its queue full while `b` runs to its end.
+    let all: Vec<_> = b.by_ref().map(|x| windows(&x.unwrap())).collect();
+    assert_eq!(all[0], first);
+    assert_eq!(
+        a.map(|x| windows(&x.unwrap())).collect::<Vec<_>>(),
+        all[1..]
+    );
+}
+
+#[test]
+fn progress_counts_windows() {
+    let loader = loader(Order::Sequential, 2);
+    let mut iter = loader.iter();
+    assert_eq!(iter.progress().items_processed, 0);
+    while iter.next().is_some() {}
+    let progress = iter.progress();
+    assert_eq!(progress.items_processed, progress.items_total);
+    assert_eq!(progress.items_total, 15);
+}
+
+#[test]
+fn planes_are_read_once_per_batch() {
+    let loader = loader(Order::Sequential, 2);
+    let batches = pass(&loader).len() as u64;
+    let counters = loader.counters();
+    assert_eq!((counters.batches, counters.windows), (batches, 15));
+    // Windows i, i+1, i+2: rows i..i+8 of two channels, and boundary rows i..i+6 of one.
+    assert_eq!(counters.unique_planes, batches * (8 * 2 + 6));
+    assert_eq!(counters.planes_read, counters.unique_planes);
+    // Naively: input 2 times * 2, two boundaries of 2 * 1, two labels of 2 * 2, for 3 samples.
+    assert_eq!(counters.planes_shown, batches * 3 * (4 + 4 + 8));
+}
+
+#[test]
+fn a_slow_source_only_delays_the_first_batch() {
+    // Counted, not timed: with the consumer slower than the source, prefetching reads ahead.
+    let loader = faulty(Fault::Delay(Duration::from_millis(1)), 4);
+    let mut iter = loader.iter();
+    iter.next().unwrap().unwrap();
+    while loader.counters().planes_read < 4 * 22 {
+        std::thread::yield_now();
+    }
+    assert_eq!(loader.counters().batches, 1);
+    assert_eq!(iter.count(), 4);
+}
+
+#[test]
+fn burns_own_loader_takes_the_dataset_and_the_batcher() {
+    let dataset = memory_dataset(memory_source(ROWS), 2);
+    let stock = DataLoaderBuilder::new(OceanBatcher::new(dataset.clone()))
+        .batch_size(3)
+        .set_device(Device::flex())
+        .build(dataset);
+    let batches: Vec<_> = stock.iter().map(|b| windows(&b.unwrap())).collect();
+    assert_eq!(batches, pass(&loader(Order::Sequential, 2)));
+}
+
+#[test]
+fn impossible_data_sets_and_schedules_are_refused() {
+    let source: MemorySource = memory_source(3);
+    assert_eq!(source.rows(), 3);
+    let error = try_memory_dataset(source, 2).err().unwrap();
+    assert!(error.to_string().contains("no window fits"), "{error}");
+
+    let dataset = memory_dataset(memory_source(ROWS), 2);
+    let groups = Groups::single(99).unwrap();
+    let schedule = Schedule::new(ScheduleSpec::default(), groups).unwrap();
+    let batcher = OceanBatcher::new(dataset);
+    let error = OceanLoader::new(batcher, schedule, Prefetch::default(), &Device::flex());
+    assert!(error.err().unwrap().to_string().contains("99"));
+}
