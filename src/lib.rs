@@ -25,6 +25,7 @@
 mod array;
 mod batch;
 mod batcher;
+mod blosc;
 mod calendar;
 mod codec;
 mod counters;
@@ -37,6 +38,7 @@ mod grid;
 mod group;
 mod groups;
 mod host;
+mod keys;
 mod loader;
 mod local;
 mod lz4;
