@@ -22,9 +22,13 @@
 //! panic on what users or stores give it; where a Burn trait leaves no other way out, its method says
 //! so.
 
+#![warn(missing_docs)]
+
 mod array;
 mod batch;
 mod batcher;
+#[cfg(doctest)]
+mod book;
 mod calendar;
 mod codec;
 mod counters;
