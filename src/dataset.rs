@@ -209,12 +209,19 @@ impl BatchContext {
         self.prognostic.iter().position(|c| c.name() == name)
     }
 
-    /// Unit of a prognostic channel, where the store states one.
+    /// Unit of a prognostic channel by its position in the list, where the store states one.
+    ///
+    /// # Panics
+    /// When there is no such channel.
     pub fn unit(&self, channel: usize) -> Option<&str> {
         self.units[channel].as_deref()
     }
 
-    /// Mean, standard deviation and wet mask of a prognostic channel (the label store's).
+    /// Mean, standard deviation and wet mask `(y, x)` of a prognostic channel by its position in the
+    /// list (the label store's). A value x of a label is `x * std + mean` in the channel's unit.
+    ///
+    /// # Panics
+    /// When there is no such channel.
     pub fn constants(&self, channel: usize) -> &ChannelConstants {
         &self.constants[channel]
     }
@@ -553,6 +560,10 @@ fn label_offset(input: &TimeAxis, label: &TimeAxis, rows: std::ops::Range<usize>
 }
 
 impl Dataset<Window> for OceanDataset {
+    /// The window at `index`.
+    ///
+    /// # Panics
+    /// When there is no such window; [`OceanDataset::window`] answers `None`.
     fn get(&self, index: usize) -> Result<Window, DatasetError> {
         let window = self.window(index);
         Ok(window.unwrap_or_else(|| panic!("window {index} of {}", self.windows())))
