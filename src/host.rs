@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub const HOST_ALIGN: usize = 4096;
 
 /// Alignment that Burn gives to copies of a buffer.
-const COPY_ALIGN: usize = 64;
+const COPY_ALIGN: usize = 16;
 const _: () = assert!(HOST_ALIGN.is_multiple_of(COPY_ALIGN));
 
 /// Where host buffers come from.

@@ -6,7 +6,8 @@ mod common;
 use burn_om4::{
     Channel, Error, ErrorKind, OpenOptions, PlaneSource, Statistics, Store, Strictness,
 };
-use common::{Bend, Writer, copy_dir, field, plane_bits, read, read_all, shared, value};
+use common::shared;
+use common::stores::{Bend, Writer, copy_dir, field, plane_bits, read, read_all, value};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

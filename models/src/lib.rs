@@ -71,6 +71,7 @@ mod pad;
 mod rollout;
 mod samudra;
 mod schedule;
+mod shifted;
 mod slot;
 mod unet;
 mod upsample;
