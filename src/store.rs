@@ -165,7 +165,7 @@ impl Store {
     }
 
     /// Positions of channels in [`Store::channels`], in their order: what a
-    /// [`PlaneRequest`](crate::PlaneRequest) wants.
+    /// [`PlaneRequest`] wants.
     ///
     /// # Errors
     /// The store does not have one of them.
