@@ -74,9 +74,13 @@ fn ours<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a Error {
 }
 
 fn assert_clean(loader: &OceanLoader) {
-    // The reader may still be in the read that was in flight. A buffer that never comes home ends
-    // this test by the runner's limit, not by a clock of its own.
+    // The reader may still be in the read that was in flight: microseconds. A minute is a leak.
+    let asked = std::time::Instant::now();
     while loader.batcher().host_pool().leased > 0 {
+        assert!(
+            asked.elapsed() < Duration::from_secs(60),
+            "buffers never came home"
+        );
         std::thread::yield_now();
     }
 }
