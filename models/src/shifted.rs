@@ -3,9 +3,9 @@
 //! Burn's CPU backend computes the gradient of a convolution's weight as a convolution with a
 //! kernel as large as the grid, which at some tens of channels takes longer than everything else
 //! together. Written as one matrix product per kernel cell, with its input shifted by that cell,
-//! every gradient is a matrix product too: measured on two cores, a training step through a 3 x 3
-//! convolution of 16 to 64 channels takes 1.4 to 5 times less. From about 100 channels on, the
-//! arithmetic outweighs what the detour costs, and Burn's own is as good or better.
+//! every gradient is a matrix product too: forward and backward through a 3 x 3 convolution of 16
+//! to 80 channels took 1.3 to 2 times less processor time where it was measured (two x86-64 cores
+//! with AVX-512). At 128 channels the two were even, and the native forward pass alone was faster.
 
 use burn::tensor::Tensor;
 use burn::tensor::ops::PadMode;
