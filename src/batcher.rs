@@ -1,13 +1,14 @@
 //! From windows to a batch: plan, lease, read, and hand over to the device.
 
 use crate::batch::{Field, ModelBatch};
-use crate::dataset::{BatchContext, Group, OceanDataset, Source};
+use crate::carry::{Carry, Part};
+use crate::dataset::{BatchContext, Group, LabelSource, OceanDataset, Source};
 use crate::device::is_cpu;
 use crate::error::Result;
 use crate::host::{HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory};
 use crate::plan::{BatchPlan, Gather, GroupPlan};
 use crate::prepare::DevicePreparation;
-use crate::read::{PlaneRequest, PlaneShape, PlaneSource, ReadCounts};
+use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 use crate::sink::{Gathered, HostPlanes, PreparedTensors};
 use crate::window::Window;
 use burn::data::dataloader::batcher::Batcher;
@@ -75,8 +76,31 @@ pub(crate) struct HostBatch {
     pub windows: Vec<Window>,
     pub plan: BatchPlan,
     pub counts: ReadCounts,
+    /// Planes that the batch before had left in memory.
+    pub carried: u64,
     pub nan_in_ocean: u64,
     buffers: Buffers,
+}
+
+/// What a read may use of the batch before, and leaves for the one after.
+pub(crate) struct Ahead<'a> {
+    pub carry: &'a mut Carry,
+    /// The next batch, when it is known and of the same source.
+    pub next: Option<&'a BatchPlan>,
+}
+
+impl Ahead<'_> {
+    fn read(
+        &mut self,
+        part: Part,
+        planes: &dyn PlaneSource,
+        request: &PlaneRequest<'_>,
+        next: impl FnOnce(&BatchPlan) -> Result<Vec<usize>>,
+        sink: &dyn PlaneSink,
+    ) -> Result<ReadCounts> {
+        let next = self.next.map(next).transpose()?.unwrap_or_default();
+        self.carry.read(part, planes, request, &next, sink)
+    }
 }
 
 enum Buffers {
@@ -150,7 +174,11 @@ impl OceanBatcher {
     /// A plan that cannot be made, or a failed read; nothing is left behind.
     pub fn try_batch(&self, windows: Vec<Window>, device: &Device) -> Result<ModelBatch> {
         let plan = self.dataset.plan(&windows)?;
-        let host = self.read(windows, plan, PreparedBy::of(device))?;
+        let ahead = Ahead {
+            carry: &mut Carry::new(0),
+            next: None,
+        };
+        let host = self.read(windows, plan, PreparedBy::of(device), ahead)?;
         self.finish(host, device)
     }
 
@@ -188,11 +216,13 @@ impl OceanBatcher {
         windows: Vec<Window>,
         plan: BatchPlan,
         by: PreparedBy,
+        ahead: Ahead<'_>,
     ) -> Result<HostBatch> {
         let source = self.dataset.source_of(&windows)?;
+        ahead.carry.begin(windows[0].source);
         match by {
-            PreparedBy::Reader => self.read_prepared(source, windows, plan),
-            PreparedBy::Device => self.read_raw(source, windows, plan),
+            PreparedBy::Reader => self.read_prepared(source, windows, plan, ahead),
+            PreparedBy::Device => self.read_raw(source, windows, plan, ahead),
         }
     }
 
@@ -201,9 +231,14 @@ impl OceanBatcher {
         source: &Source,
         windows: Vec<Window>,
         plan: BatchPlan,
+        mut ahead: Ahead<'_>,
     ) -> Result<HostBatch> {
         let mut counts = ReadCounts::default();
-        let mut read = |planes: &dyn PlaneSource, rows: &[usize], group: &Group| {
+        let mut read = |part: Part,
+                        planes: &dyn PlaneSource,
+                        rows: &[usize],
+                        group: &Group,
+                        next: NextRows<'_>| {
             let cells = planes.plane().cells();
             let request = PlaneRequest {
                 rows,
@@ -211,16 +246,30 @@ impl OceanBatcher {
             };
             let mut lease = self.pool.lease(request.planes() * cells)?;
             let sink = HostPlanes::new(lease.as_mut_slice(), cells);
-            counts.add(&planes.read(&request, &sink)?);
+            counts.add(&ahead.read(part, planes, &request, next, &sink)?);
             drop(sink);
             Ok(lease)
         };
-        let prognostic = read(&*source.planes, &plan.prognostic.rows, &source.prognostic)?;
-        let boundary = read(&*source.planes, &plan.boundary.rows, &source.boundary)?;
+        let prognostic = read(
+            Part::Prognostic,
+            &*source.planes,
+            &plan.prognostic.rows,
+            &source.prognostic,
+            &prognostic_rows,
+        )?;
+        let boundary = read(
+            Part::Boundary,
+            &*source.planes,
+            &plan.boundary.rows,
+            &source.boundary,
+            &boundary_rows,
+        )?;
         let label = match (&source.label, &plan.label) {
             (Some(label), Some(group)) => {
                 let rows = label.rows(group)?;
-                Some(read(&*label.planes, &rows, &label.group)?)
+                let next = |plan: &BatchPlan| label_rows(label, plan);
+                let part = Part::Label;
+                Some(read(part, &*label.planes, &rows, &label.group, &next)?)
             }
             _ => None,
         };
@@ -231,6 +280,7 @@ impl OceanBatcher {
         };
         Ok(HostBatch {
             windows,
+            carried: plan.unique_planes() as u64 - counts.planes,
             plan,
             counts,
             nan_in_ocean: 0,
@@ -243,6 +293,7 @@ impl OceanBatcher {
         source: &Source,
         windows: Vec<Window>,
         plan: BatchPlan,
+        mut ahead: Ahead<'_>,
     ) -> Result<HostBatch> {
         let context = &source.context;
         let lease = |gathers: &[Gather], channels: usize, shape: PlaneShape| {
@@ -263,9 +314,11 @@ impl OceanBatcher {
 
         let mut counts = ReadCounts::default();
         let mut nan_in_ocean = 0;
-        let mut read = |planes: &dyn PlaneSource,
+        let mut read = |part: Part,
+                        planes: &dyn PlaneSource,
                         rows: &[usize],
                         group: &Group,
+                        next: NextRows<'_>,
                         tensors: Vec<Gathered<'_>>| {
             let cells = planes.plane().cells();
             let preparation = context.preparation();
@@ -275,7 +328,7 @@ impl OceanBatcher {
                 rows,
                 channels: &group.positions,
             };
-            counts.add(&planes.read(&request, &sink)?);
+            counts.add(&ahead.read(part, planes, &request, next, &sink)?);
             nan_in_ocean += sink.nan_in_ocean();
             Result::Ok(())
         };
@@ -284,21 +337,27 @@ impl OceanBatcher {
         match (&source.label, &plan.label) {
             (Some(label), Some(group)) => {
                 let rows = label.rows(group)?;
-                read(&*label.planes, &rows, &label.group, of_labels)?;
+                let next = |plan: &BatchPlan| label_rows(label, plan);
+                let part = Part::Label;
+                read(part, &*label.planes, &rows, &label.group, &next, of_labels)?;
             }
             _ => of_prognostic.extend(of_labels),
         }
         read(
+            Part::Prognostic,
             &*source.planes,
             &plan.prognostic.rows,
             &source.prognostic,
+            &prognostic_rows,
             of_prognostic,
         )?;
         let of_boundary = gathered(&mut boundaries, &plan.boundaries);
         read(
+            Part::Boundary,
             &*source.planes,
             &plan.boundary.rows,
             &source.boundary,
+            &boundary_rows,
             of_boundary,
         )?;
         let buffers = Buffers::Prepared {
@@ -308,6 +367,7 @@ impl OceanBatcher {
         };
         Ok(HostBatch {
             windows,
+            carried: plan.unique_planes() as u64 - counts.planes,
             plan,
             counts,
             nan_in_ocean,
@@ -455,6 +515,22 @@ impl DeviceConstants {
             }),
         }
     }
+}
+
+/// Which rows of a part a plan reads.
+type NextRows<'a> = &'a dyn Fn(&BatchPlan) -> Result<Vec<usize>>;
+
+fn prognostic_rows(plan: &BatchPlan) -> Result<Vec<usize>> {
+    Ok(plan.prognostic.rows.clone())
+}
+
+fn boundary_rows(plan: &BatchPlan) -> Result<Vec<usize>> {
+    Ok(plan.boundary.rows.clone())
+}
+
+fn label_rows(label: &LabelSource, plan: &BatchPlan) -> Result<Vec<usize>> {
+    let rows = plan.label.as_ref().map(|group| label.rows(group));
+    Ok(rows.transpose()?.unwrap_or_default())
 }
 
 fn gathered<'a>(leases: &'a mut [HostLease], gathers: &'a [Gather]) -> Vec<Gathered<'a>> {

@@ -91,7 +91,13 @@ mod tests {
             let found = ChunkKeys::recognise("so", &known).unwrap();
             let mut key = "what was there".to_owned();
             found.write(&Indices::three([7, 8, 9]), &mut key);
-            assert_eq!(key, keys[1].replace("12", "7").replace("40", "9").replace('3', "8"));
+            assert_eq!(
+                key,
+                keys[1]
+                    .replace("12", "7")
+                    .replace("40", "9")
+                    .replace('3', "8")
+            );
         }
         let odd = [(vec![0, 1, 2], "so/d/0/1/2".to_owned())];
         assert_eq!(ChunkKeys::recognise("so", &odd), None);

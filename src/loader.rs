@@ -9,7 +9,8 @@
 //! delivered; then the pass ends. A panic anywhere below is such a failure.
 
 use crate::batch::ModelBatch;
-use crate::batcher::{HostBatch, OceanBatcher, PreparedBy};
+use crate::batcher::{Ahead, HostBatch, OceanBatcher, PreparedBy};
+use crate::carry::Carry;
 use crate::counters::{Counters, LoaderCounters};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::BatchPlan;
@@ -37,6 +38,10 @@ pub struct Prefetch {
     /// Bytes of batches read ahead. A batch that alone exceeds it is still read, alone. Default
     /// 16 GiB.
     pub bytes: u64,
+    /// Bytes of planes that a batch leaves in memory for the next one, where the two share rows: a
+    /// pass over consecutive windows then reads each plane once. 0 reads every batch anew. Default
+    /// 4 GiB.
+    pub carry: u64,
 }
 
 impl Default for Prefetch {
@@ -44,6 +49,7 @@ impl Default for Prefetch {
         Self {
             batches: 2,
             bytes: 16 << 30,
+            carry: 4 << 30,
         }
     }
 }
@@ -190,27 +196,79 @@ impl Pass {
         })
     }
 
-    fn read(&self, planned: Planned) -> Result<HostBatch> {
+    fn read(
+        &self,
+        planned: Planned,
+        next: Option<&Planned>,
+        carry: &mut Carry,
+    ) -> Result<HostBatch> {
         let started = Instant::now();
+        let source = planned.windows[0].source;
+        let next = next.filter(|next| next.windows[0].source == source);
+        let next = next.map(|next| &next.plan);
         let read = || {
+            let ahead = Ahead { carry, next };
             self.batcher
-                .read(planned.windows, planned.plan, self.prepared_by)
+                .read(planned.windows, planned.plan, self.prepared_by, ahead)
         };
         let host = catching("the reader", read)?;
+        let took = started.elapsed();
         self.counters
-            .read(&host.counts, host.nan_in_ocean, started.elapsed());
+            .read(&host.counts, host.carried, host.nan_in_ocean, took);
         Ok(host)
+    }
+}
+
+/// A pass being read, batch by batch.
+struct Reading {
+    pass: Pass,
+    carry: Carry,
+    /// The batch to be read next.
+    batch: u64,
+    planned: Option<Result<Planned>>,
+}
+
+impl Reading {
+    fn new(pass: Pass, carry: u64) -> Self {
+        Self {
+            pass,
+            carry: Carry::new(carry),
+            batch: 0,
+            planned: None,
+        }
+    }
+
+    fn plan(&self, batch: u64) -> Result<Planned> {
+        catching("the planner", || self.pass.plan(batch))
+    }
+
+    /// Bytes that the next batch will take.
+    fn bytes(&mut self) -> u64 {
+        let planned = self.planned.take().unwrap_or_else(|| self.plan(self.batch));
+        let bytes = planned.as_ref().map_or(0, |p| p.bytes);
+        self.planned = Some(planned);
+        bytes
+    }
+
+    /// Reads the next batch, knowing what the one after it wants.
+    fn read(&mut self) -> Result<HostBatch> {
+        let planned = self.planned.take().unwrap_or_else(|| self.plan(self.batch));
+        self.batch += 1;
+        if self.batch < self.pass.epoch.len() {
+            self.planned = Some(self.plan(self.batch));
+        }
+        let next = self.planned.as_ref().and_then(|p| p.as_ref().ok());
+        self.pass.read(planned?, next, &mut self.carry)
     }
 
     /// The reader thread's work: until the end, the first failure, or the consumer's departure.
-    fn run(&self, queue: &Producer<Result<HostBatch>>) {
-        for batch in 0..self.epoch.len() {
-            let planned = catching("the planner", || self.plan(batch));
-            let bytes = planned.as_ref().map_or(0, |p| p.bytes);
+    fn run(mut self, queue: &Producer<Result<HostBatch>>) {
+        while self.batch < self.pass.epoch.len() {
+            let bytes = self.bytes();
             if queue.reserve(bytes).is_err() {
                 return;
             }
-            let host = planned.and_then(|p| self.read(p));
+            let host = self.read();
             let failed = host.is_err();
             if queue.push(host, bytes).is_err() || failed {
                 return;
@@ -318,7 +376,7 @@ struct Batches<'a> {
 enum From {
     Queue(Consumer<Result<HostBatch>>),
     /// Read when asked for.
-    Here(Pass),
+    Here(Box<Reading>),
     /// The pass could not start.
     Failed(Option<Error>),
 }
@@ -328,7 +386,7 @@ impl Batches<'_> {
         match &mut self.source {
             From::Failed(error) => error.take().map(Err),
             _ if self.delivered == self.loader.batches() => None,
-            From::Here(pass) => Some(pass.plan(self.delivered).and_then(|p| pass.read(p))),
+            From::Here(reading) => Some(reading.read()),
             From::Queue(queue) => Some(queue.pop().unwrap_or_else(|| {
                 // The thread died without a word: never a silent end of an epoch.
                 Err(
@@ -385,9 +443,9 @@ impl DataLoaderIterator<ModelBatch> for Batches<'_> {
 
 impl DataLoader<ModelBatch> for OceanLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<ModelBatch> + 'a> {
-        let pass = self.pass();
+        let reading = Reading::new(self.pass(), self.prefetch.carry);
         let source = if self.prefetch.batches == 0 {
-            From::Here(pass)
+            From::Here(Box::new(reading))
         } else {
             let bounds = Bounds {
                 items: self.prefetch.batches,
@@ -396,7 +454,7 @@ impl DataLoader<ModelBatch> for OceanLoader {
             let (producer, consumer) = bounded(bounds);
             let producer = Arc::new(producer);
             let signal = producer.clone();
-            match self.readers.run(move || pass.run(&producer), signal) {
+            match self.readers.run(move || reading.run(&producer), signal) {
                 Ok(()) => From::Queue(consumer),
                 Err(error) => From::Failed(Some(error)),
             }

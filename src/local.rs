@@ -351,7 +351,12 @@ mod tests {
             assert_eq!(&buffer[..10], b"0123456789");
             assert_eq!(value.read_on(&mut buffer, 10).unwrap(), 10, "the end");
         }
-        assert!(storage.open_own("a/9", &mut OsString::new()).unwrap().is_none());
+        assert!(
+            storage
+                .open_own("a/9", &mut OsString::new())
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]
