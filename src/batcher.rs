@@ -376,8 +376,8 @@ impl OceanBatcher {
                     _ => p.clone(),
                 };
                 let lazy = |planes, steps| Field::Lazy {
-                    planes,
-                    steps: Arc::new(steps),
+                    planes: Box::new(planes),
+                    steps,
                 };
                 [
                     lazy(p, plan.inputs),
