@@ -1,25 +1,28 @@
-//! From windows to a batch: plan, lease, read, and hand over to the device.
+//! From windows to a batch in host memory: plan, lease, read. What follows is in
+//! [`lane`](crate::lane).
 
-use crate::batch::{Field, ModelBatch};
-use crate::dataset::{BatchContext, Group, OceanDataset, Source};
-use crate::device::is_cpu;
+use crate::arrange::Arrangement;
+use crate::batch::ModelBatch;
+use crate::dataset::{Group, OceanDataset, Source};
 use crate::error::Result;
 use crate::host::{HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory};
-use crate::plan::{BatchPlan, Gather, GroupPlan};
-use crate::prepare::DevicePreparation;
+use crate::lane::{Constants, DeviceLane, DevicePath, PreparedBy};
+use crate::plan::{BatchPlan, Gather};
+use crate::precision::Precision;
 use crate::read::{PlaneRequest, PlaneShape, PlaneSource, ReadCounts};
 use crate::sink::{Gathered, HostPlanes, PreparedTensors};
+use crate::trace::Timeline;
 use crate::window::Window;
 use burn::data::dataloader::batcher::Batcher;
-use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
-use std::sync::{Arc, Mutex, PoisonError};
+use burn::tensor::Device;
+use std::sync::{Arc, Mutex};
 
 /// Makes [`ModelBatch`]es of [`Window`]s. Cheap to clone; clones share host buffers and constants.
 ///
 /// Each unique plane of the batch is read, decoded, normalised and masked once, whatever the number
 /// of samples, rollout steps and times that show it. On a CPU device the reader prepares a plane
 /// while it is hot and writes it straight into the batch's tensors; on any other device the raw
-/// planes cross once and are prepared and gathered there.
+/// planes cross once and are prepared there.
 ///
 /// It is a Burn [`Batcher`], so Burn's own `DataLoaderBuilder` takes it with an [`OceanDataset`];
 /// that loader cannot promise order, bounds or errors, and turns a failed read into a panic.
@@ -27,96 +30,154 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone)]
 pub struct OceanBatcher {
     dataset: OceanDataset,
-    pool: HostPool,
-    constants: Arc<Mutex<Vec<ConstantsEntry>>>,
-}
-
-struct ConstantsEntry {
-    device: Device,
-    source: usize,
-    constants: Arc<DeviceConstants>,
-}
-
-/// What a device needs once per source.
-struct DeviceConstants {
-    label_mask: Tensor<3, Bool>,
-    boundary_mask: Tensor<2, Bool>,
-    /// Only where the device prepares.
-    preparations: Option<Preparations>,
-}
-
-struct Preparations {
-    prognostic: DevicePreparation,
-    boundary: DevicePreparation,
-    label: Option<DevicePreparation>,
-}
-
-/// Where planes are prepared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PreparedBy {
-    /// By the reader, straight into the batch's tensors.
-    Reader,
-    /// By the device, from raw planes.
-    Device,
-}
-
-impl PreparedBy {
-    pub fn of(device: &Device) -> Self {
-        if is_cpu(device) { Self::Reader } else { Self::Device }
-    }
+    precision: Precision,
+    path: DevicePath,
+    pools: Pools,
+    constants: Constants,
 }
 
 /// A batch that has been read and waits, in host memory, for its device.
 pub(crate) struct HostBatch {
     pub windows: Vec<Window>,
-    pub plan: BatchPlan,
     pub counts: ReadCounts,
     pub nan_in_ocean: u64,
-    buffers: Buffers,
+    pub shown_planes: usize,
+    pub unique_planes: usize,
+    pub buffers: Buffers,
 }
 
-enum Buffers {
+pub(crate) enum Buffers {
     /// One buffer per tensor.
-    Prepared {
-        inputs: Vec<HostLease>,
-        boundaries: Vec<HostLease>,
-        labels: Vec<HostLease>,
-    },
+    Prepared(PreparedFields),
     /// One buffer per read group.
-    Raw {
-        prognostic: HostLease,
-        boundary: HostLease,
-        label: Option<HostLease>,
-    },
+    Raw(RawGroups),
+    /// The same, on their way to the device.
+    #[cfg(feature = "cube")]
+    Crossing(crate::lane::Crossing),
 }
 
-impl HostBatch {
-    /// Bytes that cross to the device.
-    pub fn bytes(&self) -> u64 {
-        let floats: usize = match &self.buffers {
-            Buffers::Prepared { inputs, boundaries, labels } => {
-                [inputs, boundaries, labels].into_iter().flatten().map(HostLease::len).sum()
-            }
-            Buffers::Raw { prognostic, boundary, label } => {
-                prognostic.len() + boundary.len() + label.as_ref().map_or(0, HostLease::len)
-            }
-        };
-        (floats * size_of::<f32>()) as u64
-    }
+/// Tensors that the reader put together, each with its map, which gives the shape.
+pub(crate) struct PreparedFields {
+    pub inputs: Vec<HostTensor>,
+    pub boundaries: Vec<HostTensor>,
+    pub labels: Vec<HostTensor>,
 }
 
-impl OceanBatcher {
-    /// A batcher over a data set, with ordinary host memory.
-    pub fn new(dataset: OceanDataset) -> Self {
+pub(crate) struct HostTensor {
+    pub lease: HostLease,
+    pub gather: Gather,
+}
+
+/// Raw planes, and how tensors are put together from them.
+pub(crate) struct RawGroups {
+    pub prognostic: RawHost,
+    pub boundary: RawHost,
+    pub label: Option<RawHost>,
+    pub fields: Fields,
+}
+
+/// The unique planes of a read group in host memory.
+pub(crate) struct RawHost {
+    pub lease: HostLease,
+    /// The unique row of each row that the device will write.
+    pub rows: Vec<u32>,
+}
+
+/// Gather maps into the rows that a device has written.
+pub(crate) struct Fields {
+    pub inputs: Vec<Gather>,
+    pub boundaries: Vec<Gather>,
+    pub labels: Vec<Gather>,
+}
+
+/// Host buffers: of ordinary memory, or page-locked for devices that copy from it beside the host.
+#[derive(Clone)]
+struct Pools {
+    general: HostPool,
+    /// Made when a CUDA device is first served; not where the user chose the pool.
+    #[cfg(feature = "cuda")]
+    page_locked: Option<Arc<Mutex<Option<HostPool>>>>,
+}
+
+impl Pools {
+    fn of_dataset(dataset: &OceanDataset) -> Self {
         // On a CPU every tensor of a batch is a buffer, and comes home when the model drops it.
         let steps = dataset.context(0).window().steps;
         let keep = 3 * (3 * steps).max(3);
         let options = HostPoolOptions { keep, ..HostPoolOptions::default() };
         Self {
-            dataset,
-            pool: HostPool::new(OrdinaryMemory, options),
-            constants: Arc::default(),
+            general: HostPool::new(OrdinaryMemory, options),
+            #[cfg(feature = "cuda")]
+            page_locked: Some(Arc::default()),
         }
+    }
+
+    fn own(pool: HostPool) -> Self {
+        Self {
+            general: pool,
+            #[cfg(feature = "cuda")]
+            page_locked: None,
+        }
+    }
+
+    fn of_device(&self, device: &Device) -> Result<HostPool> {
+        #[cfg(feature = "cuda")]
+        if let (Some(pool), Some(index)) = (&self.page_locked, crate::upload::cuda_index(device)) {
+            let mut pool = pool.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if pool.is_none() {
+                let memory = crate::host::PageLockedMemory::new(index)?;
+                // Three read groups for each of: in the copy queue, waiting, being read.
+                let options = HostPoolOptions { keep: 9, ..HostPoolOptions::default() };
+                *pool = Some(HostPool::new(memory, options));
+            }
+            return Ok(pool.clone().expect("it was just made"));
+        }
+        let _ = device;
+        Ok(self.general.clone())
+    }
+
+    fn state(&self) -> HostPoolState {
+        #[cfg(feature = "cuda")]
+        if let Some(pool) = &self.page_locked {
+            let pool = pool.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if let Some(pool) = &*pool {
+                return self.general.state().with(&pool.state());
+            }
+        }
+        self.general.state()
+    }
+}
+
+impl OceanBatcher {
+    /// A batcher over a data set, with page-locked host memory for CUDA devices and ordinary memory
+    /// for all others, and tensors in float32.
+    pub fn new(dataset: OceanDataset) -> Self {
+        Self {
+            pools: Pools::of_dataset(&dataset),
+            dataset,
+            precision: Precision::default(),
+            path: DevicePath::default(),
+            constants: Constants::default(),
+        }
+    }
+
+    /// Sets the element type of the tensors.
+    pub fn with_precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
+    /// Sets what prepares planes on devices that are not a CPU.
+    pub fn with_device_path(mut self, path: DevicePath) -> Self {
+        self.path = path;
+        self.constants = Constants::default();
+        self
+    }
+
+    /// Takes all host buffers from `pool`, whatever the device.
+    pub fn with_host_pool(mut self, pool: HostPool) -> Self {
+        self.pools = Pools::own(pool);
+        self
     }
 
     /// The data set.
@@ -124,19 +185,40 @@ impl OceanBatcher {
         &self.dataset
     }
 
-    /// State of the host buffers.
-    pub fn host_pool(&self) -> HostPoolState {
-        self.pool.state()
+    /// Element type of the tensors.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
-    /// Reads `windows` and puts their batch on `device`.
+    /// State of the host buffers.
+    pub fn host_pool(&self) -> HostPoolState {
+        self.pools.state()
+    }
+
+    /// Reads `windows` and puts their batch on `device`, through the device's upload thread where
+    /// it has one.
     ///
     /// # Errors
-    /// A plan that cannot be made, or a failed read; nothing is left behind.
+    /// A plan that cannot be made, or a failed read or upload; nothing is left behind.
     pub fn try_batch(&self, windows: Vec<Window>, device: &Device) -> Result<ModelBatch> {
+        let lane = self.lane(device)?;
         let plan = self.dataset.plan(&windows)?;
-        let host = self.read(windows, plan, PreparedBy::of(device))?;
-        self.finish(host, device)
+        let host = self.read(windows, plan, lane.prepared_by(), &self.pool(device)?)?;
+        lane.finish(host, self, &Timeline::default(), 0)
+    }
+
+    /// The way to a device.
+    pub(crate) fn lane(&self, device: &Device) -> Result<DeviceLane> {
+        DeviceLane::new(device, self.path)
+    }
+
+    /// Where buffers for a device come from.
+    pub(crate) fn pool(&self, device: &Device) -> Result<HostPool> {
+        self.pools.of_device(device)
+    }
+
+    pub(crate) fn constants(&self) -> &Constants {
+        &self.constants
     }
 
     /// Bytes of host memory that a planned batch takes until its device has it.
@@ -157,7 +239,7 @@ impl OceanBatcher {
                     + shown(&plan.boundaries) * boundary * shape
                     + shown(&plan.labels) * prognostic * label_shape
             }
-            PreparedBy::Device => {
+            PreparedBy::Operations | PreparedBy::Kernel => {
                 let label_rows = plan.label.as_ref().map_or(0, |l| l.rows.len());
                 (plan.prognostic.rows.len() * prognostic + plan.boundary.rows.len() * boundary)
                     * shape
@@ -173,57 +255,95 @@ impl OceanBatcher {
         windows: Vec<Window>,
         plan: BatchPlan,
         by: PreparedBy,
+        pool: &HostPool,
     ) -> Result<HostBatch> {
         let source = self.dataset.source_of(&windows)?;
-        match by {
-            PreparedBy::Reader => self.read_prepared(source, windows, plan),
-            PreparedBy::Device => self.read_raw(source, windows, plan),
-        }
+        let (shown_planes, unique_planes) = (plan.touched_planes(), plan.unique_planes());
+        let mut reading = Reading { pool, counts: ReadCounts::default(), nan_in_ocean: 0 };
+        let buffers = match by {
+            PreparedBy::Reader => Buffers::Prepared(reading.prepared(source, plan)?),
+            PreparedBy::Operations => Buffers::Raw(reading.raw(source, plan, in_place)?),
+            PreparedBy::Kernel => Buffers::Raw(reading.raw(source, plan, Arrangement::new)?),
+        };
+        let Reading { counts, nan_in_ocean, .. } = reading;
+        Ok(HostBatch { windows, counts, nan_in_ocean, shown_planes, unique_planes, buffers })
     }
+}
 
-    fn read_raw(&self, source: &Source, windows: Vec<Window>, plan: BatchPlan) -> Result<HostBatch> {
-        let mut counts = ReadCounts::default();
-        let mut read = |planes: &dyn PlaneSource, rows: &[usize], group: &Group| {
+fn in_place(unique: usize, fields: Vec<Vec<Gather>>) -> Arrangement {
+    Arrangement { rows: (0..unique as u32).collect(), fields }
+}
+
+/// One batch being read.
+struct Reading<'a> {
+    pool: &'a HostPool,
+    counts: ReadCounts,
+    nan_in_ocean: u64,
+}
+
+impl Reading<'_> {
+    fn raw(
+        &mut self,
+        source: &Source,
+        plan: BatchPlan,
+        arrange: fn(usize, Vec<Vec<Gather>>) -> Arrangement,
+    ) -> Result<RawGroups> {
+        let BatchPlan { prognostic, boundary, label, inputs, boundaries, labels } = plan;
+        let mut group = |planes: &dyn PlaneSource, rows: &[usize], group: &Group, rows_out| {
             let cells = planes.plane().cells();
             let request = PlaneRequest { rows, channels: &group.positions };
             let mut lease = self.pool.lease(request.planes() * cells)?;
             let sink = HostPlanes::new(lease.as_mut_slice(), cells);
-            counts.add(&planes.read(&request, &sink)?);
+            self.counts.add(&planes.read(&request, &sink)?);
             drop(sink);
-            Ok(lease)
+            Result::Ok(RawHost { lease, rows: rows_out })
         };
-        let prognostic = read(&*source.planes, &plan.prognostic.rows, &source.prognostic)?;
-        let boundary = read(&*source.planes, &plan.boundary.rows, &source.boundary)?;
-        let label = match (&source.label, &plan.label) {
-            (Some(label), Some(group)) => {
-                let rows = label.rows(group)?;
-                Some(read(&*label.planes, &rows, &label.group)?)
+        let n = prognostic.rows.len();
+        let (of_labels, own_labels) = match (&source.label, &label) {
+            (Some(source), Some(plan)) => {
+                let Arrangement { rows, mut fields } = arrange(plan.rows.len(), vec![labels]);
+                let host = group(&*source.planes, &source.rows(plan)?, &source.group, rows)?;
+                (fields.pop(), Some(host))
             }
-            _ => None,
+            _ => (Some(labels), None),
         };
-        let buffers = Buffers::Raw { prognostic, boundary, label };
-        Ok(HostBatch { windows, plan, counts, nan_in_ocean: 0, buffers })
+        let labels = of_labels.unwrap_or_default();
+        let (rows, inputs, labels) = if own_labels.is_some() {
+            let Arrangement { rows, mut fields } = arrange(n, vec![inputs]);
+            (rows, fields.pop().unwrap_or_default(), labels)
+        } else {
+            let Arrangement { rows, mut fields } = arrange(n, vec![inputs, labels]);
+            let labels = fields.pop().unwrap_or_default();
+            (rows, fields.pop().unwrap_or_default(), labels)
+        };
+        let of_prognostic = group(&*source.planes, &prognostic.rows, &source.prognostic, rows)?;
+        let Arrangement { rows, mut fields } = arrange(boundary.rows.len(), vec![boundaries]);
+        let boundaries = fields.pop().unwrap_or_default();
+        let of_boundary = group(&*source.planes, &boundary.rows, &source.boundary, rows)?;
+        Ok(RawGroups {
+            prognostic: of_prognostic,
+            boundary: of_boundary,
+            label: own_labels,
+            fields: Fields { inputs, boundaries, labels },
+        })
     }
 
-    fn read_prepared(
-        &self,
-        source: &Source,
-        windows: Vec<Window>,
-        plan: BatchPlan,
-    ) -> Result<HostBatch> {
+    fn prepared(&mut self, source: &Source, plan: BatchPlan) -> Result<PreparedFields> {
         let context = &source.context;
-        let lease = |gathers: &[Gather], channels: usize, shape: PlaneShape| {
-            let len = |g: &Gather| g.rows.len() * channels * shape.cells();
-            gathers.iter().map(|g| self.pool.lease(len(g))).collect::<Result<Vec<_>>>()
+        let lease = |gathers: Vec<Gather>, channels: usize, shape: PlaneShape| {
+            let tensor = |gather: Gather| {
+                let lease = self.pool.lease(gather.rows.len() * channels * shape.cells())?;
+                Ok(HostTensor { lease, gather })
+            };
+            gathers.into_iter().map(tensor).collect::<Result<Vec<_>>>()
         };
         let n = source.prognostic.positions.len();
-        let mut inputs = lease(&plan.inputs, n, context.shape())?;
+        let BatchPlan { prognostic, boundary, label, inputs, boundaries, labels } = plan;
+        let mut inputs = lease(inputs, n, context.shape())?;
         let mut boundaries =
-            lease(&plan.boundaries, source.boundary.positions.len(), context.shape())?;
-        let mut labels = lease(&plan.labels, n, context.label_shape())?;
+            lease(boundaries, source.boundary.positions.len(), context.shape())?;
+        let mut labels = lease(labels, n, context.label_shape())?;
 
-        let mut counts = ReadCounts::default();
-        let mut nan_in_ocean = 0;
         let mut read = |planes: &dyn PlaneSource,
                         rows: &[usize],
                         group: &Group,
@@ -233,145 +353,53 @@ impl OceanBatcher {
             let sink =
                 PreparedTensors::new(rows.len(), &group.constants, preparation, cells, tensors);
             let request = PlaneRequest { rows, channels: &group.positions };
-            counts.add(&planes.read(&request, &sink)?);
-            nan_in_ocean += sink.nan_in_ocean();
+            self.counts.add(&planes.read(&request, &sink)?);
+            self.nan_in_ocean += sink.nan_in_ocean();
             Result::Ok(())
         };
-        let mut of_prognostic = gathered(&mut inputs, &plan.inputs);
-        let of_labels = gathered(&mut labels, &plan.labels);
-        match (&source.label, &plan.label) {
+        let mut of_prognostic = gathered(&mut inputs);
+        let of_labels = gathered(&mut labels);
+        match (&source.label, &label) {
             (Some(label), Some(group)) => {
                 let rows = label.rows(group)?;
                 read(&*label.planes, &rows, &label.group, of_labels)?;
             }
             _ => of_prognostic.extend(of_labels),
         }
-        read(&*source.planes, &plan.prognostic.rows, &source.prognostic, of_prognostic)?;
-        let of_boundary = gathered(&mut boundaries, &plan.boundaries);
-        read(&*source.planes, &plan.boundary.rows, &source.boundary, of_boundary)?;
-        let buffers = Buffers::Prepared { inputs, boundaries, labels };
-        Ok(HostBatch { windows, plan, counts, nan_in_ocean, buffers })
+        read(&*source.planes, &prognostic.rows, &source.prognostic, of_prognostic)?;
+        let of_boundary = gathered(&mut boundaries);
+        read(&*source.planes, &boundary.rows, &source.boundary, of_boundary)?;
+        Ok(PreparedFields { inputs, boundaries, labels })
     }
+}
 
-    /// Uploads, and prepares where the device does that. Call it on the thread that uses the batch.
-    pub(crate) fn finish(&self, host: HostBatch, device: &Device) -> Result<ModelBatch> {
-        // Batches are constants: they live on the device without autodiff.
-        let device = &device.clone().inner();
-        let HostBatch { windows, plan, buffers, .. } = host;
-        let source = self.dataset.source_of(&windows)?;
-        let context = &source.context;
-        let prepared_by = match &buffers {
-            Buffers::Prepared { .. } => PreparedBy::Reader,
-            Buffers::Raw { .. } => PreparedBy::Device,
-        };
-        let constants = self.constants(windows[0].source, source, device, prepared_by);
-        let fields = match (buffers, &constants.preparations) {
-            (Buffers::Prepared { inputs, boundaries, labels }, _) => {
-                let tensors = |leases: Vec<HostLease>, gathers: &[Gather], shape: PlaneShape| {
-                    let each = leases.into_iter().zip(gathers);
-                    Field::Ready(each.map(|(l, g)| tensor(l, g, shape, device)).collect())
-                };
-                [
-                    tensors(inputs, &plan.inputs, context.shape()),
-                    tensors(boundaries, &plan.boundaries, context.shape()),
-                    tensors(labels, &plan.labels, context.label_shape()),
-                ]
+fn gathered(tensors: &mut [HostTensor]) -> Vec<Gathered<'_>> {
+    let place = |t| {
+        let HostTensor { lease, gather } = t;
+        Gathered { values: lease.as_mut_slice(), gather }
+    };
+    tensors.iter_mut().map(place).collect()
+}
+
+impl HostBatch {
+    /// Bytes that cross to the device, and in how many copies.
+    pub fn crossing(&self) -> (u64, u64) {
+        let lengths: Vec<usize> = match &self.buffers {
+            Buffers::Prepared(PreparedFields { inputs, boundaries, labels }) => {
+                let tensors = [inputs, boundaries, labels].into_iter().flatten();
+                tensors.map(|t| t.lease.len()).collect()
             }
-            (Buffers::Raw { prognostic, boundary, label }, Some(prepare)) => {
-                let planes = |lease, rows: &GroupPlan, shape, by: &DevicePreparation| {
-                    by.planes(upload(lease, rows.rows.len(), shape, device))
-                };
-                let p = planes(prognostic, &plan.prognostic, context.shape(), &prepare.prognostic);
-                let b = planes(boundary, &plan.boundary, context.shape(), &prepare.boundary);
-                let l = match (label, &plan.label, &prepare.label) {
-                    (Some(lease), Some(rows), Some(by)) => {
-                        planes(lease, rows, context.label_shape(), by)
-                    }
-                    _ => p.clone(),
-                };
-                let lazy = |planes, steps| Field::Lazy { planes, steps: Arc::new(steps) };
-                [lazy(p, plan.inputs), lazy(b, plan.boundaries), lazy(l, plan.labels)]
+            Buffers::Raw(RawGroups { prognostic, boundary, label, .. }) => {
+                let groups = [Some(prognostic), Some(boundary), label.as_ref()];
+                groups.into_iter().flatten().map(|g| g.lease.len()).collect()
             }
-            (Buffers::Raw { .. }, None) => unreachable!("raw planes come with preparations"),
+            #[cfg(feature = "cube")]
+            Buffers::Crossing(crossing) => crossing.lengths.clone(),
         };
-        let label_mask = constants.label_mask.clone();
-        let boundary_mask = constants.boundary_mask.clone();
-        let context = context.clone();
-        Ok(ModelBatch::new(windows.into(), context, fields, label_mask, boundary_mask))
+        let floats: usize = lengths.iter().sum();
+        let copies = lengths.iter().filter(|&&n| n > 0).count();
+        ((floats * size_of::<f32>()) as u64, copies as u64)
     }
-
-    fn constants(
-        &self,
-        index: usize,
-        source: &Source,
-        device: &Device,
-        by: PreparedBy,
-    ) -> Arc<DeviceConstants> {
-        let mut entries = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = entries.iter().find(|e| e.source == index && e.device == *device);
-        if let Some(entry) = known {
-            return entry.constants.clone();
-        }
-        let constants = Arc::new(DeviceConstants::new(source, device, by));
-        let entry = ConstantsEntry { device: device.clone(), source: index, constants };
-        entries.push(entry);
-        entries[entries.len() - 1].constants.clone()
-    }
-}
-
-impl DeviceConstants {
-    fn new(source: &Source, device: &Device, by: PreparedBy) -> Self {
-        let context: &BatchContext = &source.context;
-        let PlaneShape { ny, nx } = context.label_shape();
-        let n = source.prognostic.positions.len();
-        let of_labels = (0..n).flat_map(|c| context.constants(c).wet.as_slice().iter().copied());
-        let mask: Vec<bool> = of_labels.collect();
-        let times = context.window().times();
-        let label_mask = Tensor::<3, Bool>::from_data(TensorData::new(mask, [n, ny, nx]), device)
-            .repeat_dim(0, times);
-        let PlaneShape { ny, nx } = context.shape();
-        let surface = TensorData::new(context.surface().as_slice().to_vec(), [ny, nx]);
-        let preparation = |group: &Group, shape: PlaneShape| {
-            DevicePreparation::new(context.preparation(), &group.constants, shape, device)
-        };
-        Self {
-            label_mask,
-            boundary_mask: Tensor::from_data(surface, device),
-            preparations: (by == PreparedBy::Device).then(|| Preparations {
-                prognostic: preparation(&source.prognostic, context.shape()),
-                boundary: preparation(&source.boundary, context.shape()),
-                label: source
-                    .label
-                    .as_ref()
-                    .map(|l| preparation(&l.group, context.label_shape())),
-            }),
-        }
-    }
-}
-
-fn gathered<'a>(leases: &'a mut [HostLease], gathers: &'a [Gather]) -> Vec<Gathered<'a>> {
-    let pairs = leases.iter_mut().zip(gathers);
-    pairs.map(|(lease, gather)| Gathered { values: lease.as_mut_slice(), gather }).collect()
-}
-
-/// A prepared tensor `(batch, time*channel, y, x)` around its host buffer.
-fn tensor(lease: HostLease, gather: &Gather, shape: PlaneShape, device: &Device) -> Tensor<4> {
-    let batch = gather.rows.len() / gather.times;
-    let channels = lease.len() / (batch * shape.cells());
-    upload_flat(lease, device).reshape([batch, channels, shape.ny, shape.nx])
-}
-
-/// Raw planes `(row, channel, y, x)`.
-fn upload(lease: HostLease, rows: usize, shape: PlaneShape, device: &Device) -> Tensor<4> {
-    let channels = lease.len() / (rows * shape.cells());
-    upload_flat(lease, device).reshape([rows, channels, shape.ny, shape.nx])
-}
-
-/// Rank 1: higher ranks may get pitched rows, and a copy when reshaped.
-fn upload_flat(lease: HostLease, device: &Device) -> Tensor<1> {
-    let len = lease.len();
-    let data = TensorData::from_bytes(lease.into_bytes(), [len], DType::F32);
-    Tensor::from_data(data, (device, DType::F32))
 }
 
 impl Batcher<Window, ModelBatch> for OceanBatcher {

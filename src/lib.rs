@@ -22,6 +22,7 @@
 //! panic on what users or stores give it; where a Burn trait leaves no other way out, its method says
 //! so.
 
+mod arrange;
 mod batch;
 mod batcher;
 mod calendar;
@@ -32,10 +33,14 @@ mod device;
 mod error;
 mod groups;
 mod host;
+#[cfg(feature = "cube")]
+mod kernel;
+mod lane;
 mod loader;
 mod ocean;
 mod permutation;
 mod plan;
+mod precision;
 mod prepare;
 mod queue;
 mod read;
@@ -47,26 +52,33 @@ mod state;
 pub mod synth;
 pub mod testing;
 mod time;
+mod trace;
+#[cfg(feature = "cube")]
+mod upload;
 mod window;
 
 pub use batch::ModelBatch;
 pub use batcher::OceanBatcher;
 pub use calendar::{Calendar, Date, DateRange, DateTime};
-pub use counters::LoaderCounters;
+pub use counters::{LoaderCounters, Waits};
 pub use dataset::{BatchContext, DatasetOptions, OceanDataset, OceanPair};
 pub use device::{DeviceChoice, is_cpu};
 pub use error::{Error, ErrorKind, Result};
 pub use grid::{AreaSource, CellAreaWeights, Coordinate, Grid};
 pub use groups::{GroupOrder, Groups};
+#[cfg(feature = "cuda")]
+pub use host::PageLockedMemory;
 pub use host::{
     HOST_ALIGN, HostAllocator, HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory,
 };
-pub use loader::{OceanLoader, Prefetch};
+pub use lane::DevicePath;
+pub use loader::{OceanLoader, Prefetch, PrefetchTo};
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
 pub use plan::{
     ArrayLayout, BatchPlan, ChannelSlot, Gather, GroupPlan, Inputs, Labels, PlannedPlane, ReadTask,
     read_tasks,
 };
+pub use precision::Precision;
 pub use prepare::{ChannelConstants, DevicePreparation, MaskOrder, Preparation};
 pub use read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 pub use schedule::{Batches, Epoch, Order, Schedule, ScheduleSpec, Shard};
@@ -74,4 +86,5 @@ pub use schema::{Channel, DEPTHS, PRESETS, THICKNESSES, parse_channels, preset};
 pub use sink::{Gathered, HostPlanes, PreparedTensors};
 pub use state::{Fingerprint, FingerprintBuilder, FingerprintPart, LoaderState, Position};
 pub use time::{DEFAULT_GAP_FACTOR, TimeAxis, TimeValues};
+pub use trace::Timeline;
 pub use window::{Window, WindowSpec, inference_starts};

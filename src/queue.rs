@@ -12,6 +12,9 @@ pub(crate) struct Bounds {
     pub bytes: u64,
 }
 
+/// What becomes of an item when it is the next in line. Runs under the queue's lock: short.
+pub(crate) type NextInLine<T> = Box<dyn Fn(T) -> T + Send + Sync>;
+
 struct State<T> {
     waiting: VecDeque<(T, u64)>,
     bytes: u64,
@@ -21,6 +24,7 @@ struct State<T> {
 
 struct Shared<T> {
     bounds: Bounds,
+    next_in_line: NextInLine<T>,
     state: Mutex<State<T>>,
     changed: Condvar,
 }
@@ -45,10 +49,15 @@ pub(crate) struct Consumer<T>(Arc<Shared<T>>);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConsumerGone;
 
-/// A queue within the given bounds.
-pub(crate) fn bounded<T>(bounds: Bounds) -> (Producer<T>, Consumer<T>) {
+/// A queue within the given bounds. Each item passes through `next_in_line` once, as soon as it is
+/// the first one waiting: work that should be one item ahead of the consumer starts there.
+pub(crate) fn bounded<T>(
+    bounds: Bounds,
+    next_in_line: NextInLine<T>,
+) -> (Producer<T>, Consumer<T>) {
     let shared = Arc::new(Shared {
         bounds,
+        next_in_line,
         state: Mutex::new(State {
             waiting: VecDeque::new(),
             bytes: 0,
@@ -84,6 +93,8 @@ impl<T> Producer<T> {
         if state.consumer_gone {
             return Err(ConsumerGone);
         }
+        let first = state.waiting.is_empty();
+        let item = if first { (self.0.next_in_line)(item) } else { item };
         state.waiting.push_back((item, bytes));
         state.bytes += bytes;
         self.0.changed.notify_all();
@@ -105,6 +116,9 @@ impl<T> Consumer<T> {
         loop {
             if let Some((item, bytes)) = state.waiting.pop_front() {
                 state.bytes -= bytes;
+                if let Some((next, bytes)) = state.waiting.pop_front() {
+                    state.waiting.push_front(((self.0.next_in_line)(next), bytes));
+                }
                 self.0.changed.notify_all();
                 return Some(item);
             }
@@ -133,9 +147,37 @@ impl<T> Drop for Consumer<T> {
 mod tests {
     use super::*;
 
+    fn bounded_plain<T>(bounds: Bounds) -> (Producer<T>, Consumer<T>) {
+        bounded(bounds, Box::new(|item| item))
+    }
+
+    #[test]
+    fn the_first_in_line_is_one_ahead_and_only_one() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let started = seen.clone();
+        let start = move |item: u32| {
+            started.lock().unwrap().push(item);
+            item + 100
+        };
+        let (producer, consumer) = bounded(Bounds { items: 8, bytes: 100 }, Box::new(start));
+        let seen = || seen.lock().unwrap().clone();
+        for i in 0..3 {
+            producer.push(i, 1).unwrap();
+        }
+        assert_eq!(seen(), [0]);
+        assert_eq!(consumer.pop(), Some(100));
+        assert_eq!(seen(), [0, 1]);
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(101), Some(102)));
+        // The queue was empty: the next one is first in line at once.
+        producer.push(3, 1).unwrap();
+        assert_eq!(seen(), [0, 1, 2, 3]);
+        drop(producer);
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(103), None));
+    }
+
     #[test]
     fn order_is_kept_and_the_end_is_seen() {
-        let (producer, consumer) = bounded(Bounds { items: 8, bytes: 100 });
+        let (producer, consumer) = bounded_plain(Bounds { items: 8, bytes: 100 });
         for i in 0..5 {
             producer.reserve(10).unwrap();
             producer.push(i, 10).unwrap();
@@ -146,7 +188,7 @@ mod tests {
 
     /// The largest number of items and bytes that were ever reserved or waiting, against `bounds`.
     fn high_water(bounds: Bounds, sizes: &[u64]) -> (usize, u64) {
-        let (producer, consumer) = bounded(bounds);
+        let (producer, consumer) = bounded_plain(bounds);
         let (mut items, mut bytes) = (0, 0);
         std::thread::scope(|s| {
             s.spawn(move || {
@@ -181,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_gone_consumer_stops_a_waiting_producer_and_frees_what_waits() {
-        let (producer, consumer) = bounded(Bounds { items: 1, bytes: 1 });
+        let (producer, consumer) = bounded_plain(Bounds { items: 1, bytes: 1 });
         let witness = Arc::new(());
         producer.push(witness.clone(), 1).unwrap();
         std::thread::scope(|s| {

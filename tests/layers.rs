@@ -4,15 +4,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PLANNING: [&str; 13] = [
+const PLANNING: [&str; 15] = [
+    "arrange", "trace",
     "calendar", "cpython_random", "error", "permutation", "plan", "read", "samudra_order", "schedule", "schema",
     "state", "time", "window", "queue",
 ];
 const READING: [&str; 8] =
     ["codec", "grid", "local", "mask", "pool", "reader", "stats", "store"];
-const DEVICE: [&str; 11] = [
-    "batch", "batcher", "counters", "dataset", "device", "host", "loader", "ocean", "prepare",
-    "sink", "testing",
+const DEVICE: [&str; 15] = [
+    "batch", "batcher", "counters", "dataset", "device", "host", "kernel", "lane", "loader",
+    "ocean", "precision", "prepare", "sink", "testing", "upload",
 ];
 /// Writes stores; knows both planning and zarrs.
 const WRITING: [&str; 1] = ["synth"];
