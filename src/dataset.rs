@@ -109,8 +109,9 @@ impl DatasetOptions {
         check_channels(&self.boundary)?;
         self.window.validate()?;
         if !self.masked_fill_value.is_finite() {
-            return Err(Error::config("the masked fill value must be finite")
-                .found(self.masked_fill_value));
+            return Err(
+                Error::config("the masked fill value must be finite").found(self.masked_fill_value)
+            );
         }
         Ok(())
     }
@@ -165,7 +166,11 @@ pub(crate) struct Source {
 
 impl Source {
     pub fn labels(&self) -> Labels {
-        if self.label.is_some() { Labels::Own } else { Labels::Shared }
+        if self.label.is_some() {
+            Labels::Own
+        } else {
+            Labels::Shared
+        }
     }
 }
 
@@ -291,7 +296,13 @@ impl OceanDataset {
     pub fn open(paths: &Om4Paths, options: &DatasetOptions) -> Result<Self> {
         options.check()?;
         let ocean = Ocean::open(paths, &options.wanted(), options.strictness)?;
-        Self::from_oceans(vec![OceanPair { input: ocean, label: None }], options)
+        Self::from_oceans(
+            vec![OceanPair {
+                input: ocean,
+                label: None,
+            }],
+            options,
+        )
     }
 
     /// Opens one store for inputs and boundaries and another, of any grid, for labels. Rows are
@@ -307,7 +318,13 @@ impl OceanDataset {
         options.check()?;
         let input = Ocean::open(paths, &options.wanted(), options.strictness)?;
         let label = Ocean::open(labels, &options.prognostic, options.strictness)?;
-        Self::from_oceans(vec![OceanPair { input, label: Some(label) }], options)
+        Self::from_oceans(
+            vec![OceanPair {
+                input,
+                label: Some(label),
+            }],
+            options,
+        )
     }
 
     /// Makes a data set of opened sources.
@@ -336,7 +353,10 @@ impl OceanDataset {
 
     /// The window at `index`, if there is one.
     pub fn window(&self, index: usize) -> Option<Window> {
-        let source = self.offsets.partition_point(|&first| first <= index).checked_sub(1)?;
+        let source = self
+            .offsets
+            .partition_point(|&first| first <= index)
+            .checked_sub(1)?;
         let starts = &self.sources.get(source)?.starts;
         let start = *starts.get(index - self.offsets[source])?;
         Some(Window { source, start })
@@ -373,7 +393,10 @@ impl OceanDataset {
         let rows = source.planes.rows();
         let window = source.context.window();
         for &start in &starts {
-            if start.checked_add(window.span()).is_none_or(|end| end > rows) {
+            if start
+                .checked_add(window.span())
+                .is_none_or(|end| end > rows)
+            {
                 return Err(Error::config("a window reaches past the end of the store")
                     .row(start)
                     .expected(format!("at most {rows} rows"))
@@ -391,7 +414,9 @@ impl OceanDataset {
     }
 
     pub(crate) fn source_of(&self, windows: &[Window]) -> Result<&Source> {
-        let first = windows.first().ok_or_else(|| Error::config("a batch of no windows"))?;
+        let first = windows
+            .first()
+            .ok_or_else(|| Error::config("a batch of no windows"))?;
         if let Some(other) = windows.iter().find(|w| w.source != first.source) {
             return Err(Error::config("a batch mixes windows of several sources")
                 .expected(format!("source {}", first.source))
@@ -435,7 +460,10 @@ impl Source {
         }
         let of_labels = label.as_ref().unwrap_or(&input);
         let label_group = group(of_labels, &options.prognostic)?;
-        let units = options.prognostic.iter().map(|c| of_labels.channels[c].unit.clone());
+        let units = options
+            .prognostic
+            .iter()
+            .map(|c| of_labels.channels[c].unit.clone());
         let context = BatchContext {
             prognostic: options.prognostic.clone(),
             boundary: options.boundary.clone(),
@@ -475,7 +503,10 @@ impl Source {
 
 fn group(ocean: &Ocean, channels: &[Channel]) -> Result<Group> {
     let shape = ocean.planes.plane();
-    let mut group = Group { positions: Vec::new(), constants: Vec::new() };
+    let mut group = Group {
+        positions: Vec::new(),
+        constants: Vec::new(),
+    };
     for channel in channels {
         let position = ocean.planes.channels().iter().position(|c| c == channel);
         let info = ocean.channels.get(channel);
@@ -512,9 +543,11 @@ fn label_offset(input: &TimeAxis, label: &TimeAxis, rows: std::ops::Range<usize>
         (Some(offset), None) => Ok(offset),
         (_, bad) => {
             let row = bad.unwrap_or(rows.start);
-            Err(Error::config("the label store lacks a time of the input store")
-                .row(row)
-                .expected(input.label(row)))
+            Err(
+                Error::config("the label store lacks a time of the input store")
+                    .row(row)
+                    .expected(input.label(row)),
+            )
         }
     }
 }

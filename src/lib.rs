@@ -23,32 +23,48 @@
 //! so.
 
 mod arrange;
+mod array;
 mod batch;
 mod batcher;
 mod calendar;
+mod codec;
 mod counters;
 mod cpython_random;
 mod dataset;
 mod device;
+mod dims;
 mod error;
+mod grid;
+mod group;
 mod groups;
 mod host;
 #[cfg(feature = "cube")]
 mod kernel;
 mod lane;
 mod loader;
+mod local;
+mod lz4;
+mod mask;
+mod naming;
+mod numbers;
 mod ocean;
+mod options;
 mod permutation;
 mod plan;
+mod pool;
 mod precision;
 mod prepare;
 mod queue;
 mod read;
+mod reader;
 mod samudra_order;
 mod schedule;
 mod schema;
+mod shard;
 mod sink;
 mod state;
+mod stats;
+mod store;
 pub mod synth;
 pub mod testing;
 mod time;
@@ -65,6 +81,7 @@ pub use dataset::{BatchContext, DatasetOptions, OceanDataset, OceanPair};
 pub use device::{DeviceChoice, is_cpu};
 pub use error::{Error, ErrorKind, Result};
 pub use grid::{AreaSource, CellAreaWeights, Coordinate, Grid};
+pub use group::ZarrFormat;
 pub use groups::{GroupOrder, Groups};
 #[cfg(feature = "cuda")]
 pub use host::PageLockedMemory;
@@ -73,11 +90,14 @@ pub use host::{
 };
 pub use lane::DevicePath;
 pub use loader::{OceanLoader, Prefetch, PrefetchTo};
+pub use mask::{WetMask, WetMasks};
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
+pub use options::{OpenOptions, Strictness};
 pub use plan::{
     ArrayLayout, BatchPlan, ChannelSlot, Gather, GroupPlan, Inputs, Labels, PlannedPlane, ReadTask,
     read_tasks,
 };
+pub use pool::{READERS_VARIABLE, reader_threads, set_reader_threads};
 pub use precision::Precision;
 pub use prepare::{ChannelConstants, DevicePreparation, MaskOrder, Preparation};
 pub use read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
@@ -85,6 +105,8 @@ pub use schedule::{Batches, Epoch, Order, Schedule, ScheduleSpec, Shard};
 pub use schema::{Channel, DEPTHS, PRESETS, THICKNESSES, parse_channels, preset};
 pub use sink::{Gathered, HostPlanes, PreparedTensors};
 pub use state::{Fingerprint, FingerprintBuilder, FingerprintPart, LoaderState, Position};
+pub use stats::{ChannelStats, Statistics};
+pub use store::{MaskReport, Store};
 pub use time::{DEFAULT_GAP_FACTOR, TimeAxis, TimeValues};
 pub use trace::Timeline;
 pub use window::{Window, WindowSpec, inference_starts};

@@ -80,7 +80,11 @@ impl Ocean {
         for channel in wanted {
             let stats = statistics.get(channel)?;
             let wet = store.wet_mask(channel.mask_level())?;
-            let constants = ChannelConstants { mean: stats.mean, std: stats.std, wet };
+            let constants = ChannelConstants {
+                mean: stats.mean,
+                std: stats.std,
+                wet,
+            };
             let unit = store.unit(channel).map(str::to_owned);
             channels.insert(channel.clone(), OceanChannel { constants, unit });
         }

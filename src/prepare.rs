@@ -54,7 +54,9 @@ impl Preparation {
         assert_eq!(plane.len(), wet.len(), "plane and wet mask differ in size");
         // Blocks keep the count in 32 bits, which the compiler can hold in the lanes of the values.
         let blocks = plane.chunks_mut(BLOCK).zip(wet.chunks(BLOCK));
-        blocks.map(|(values, wet)| u64::from(self.block(values, wet, channel))).sum()
+        blocks
+            .map(|(values, wet)| u64::from(self.block(values, wet, channel)))
+            .sum()
     }
 
     fn block(&self, values: &mut [f32], wet: &[bool], channel: &ChannelConstants) -> u32 {
@@ -117,7 +119,9 @@ impl DevicePreparation {
         let column = |values: Vec<f32>| {
             Tensor::<1>::from_data(TensorData::new(values, [n]), device).reshape([1, n, 1, 1])
         };
-        let dry = channels.iter().flat_map(|c| c.wet.as_slice().iter().map(|w| !w));
+        let dry = channels
+            .iter()
+            .flat_map(|c| c.wet.as_slice().iter().map(|w| !w));
         let dry = TensorData::new(dry.collect::<Vec<bool>>(), [1, n, ny, nx]);
         Self {
             preparation,
@@ -135,9 +139,7 @@ impl DevicePreparation {
             MaskOrder::NormaliseFirst => {
                 self.normalise(planes).mask_fill(dry, self.preparation.fill)
             }
-            MaskOrder::MaskFirst => {
-                self.normalise(planes.mask_fill(dry, self.preparation.fill))
-            }
+            MaskOrder::MaskFirst => self.normalise(planes.mask_fill(dry, self.preparation.fill)),
         }
     }
 
@@ -156,22 +158,31 @@ mod tests {
     const INF: f32 = f32::INFINITY;
 
     fn channel(mean: f32, std: f32, wet: &[bool]) -> ChannelConstants {
-        let shape = PlaneShape { ny: 1, nx: wet.len() };
+        let shape = PlaneShape {
+            ny: 1,
+            nx: wet.len(),
+        };
         let wet = Arc::new(WetMask::new(shape, wet.to_vec()).unwrap());
         ChannelConstants { mean, std, wet }
     }
 
     /// Host path and tensor path, which must agree bit for bit.
-    fn prepared(order: MaskOrder, fill: f32, values: &[f32], channel: &ChannelConstants) -> Vec<f32> {
+    fn prepared(
+        order: MaskOrder,
+        fill: f32,
+        values: &[f32],
+        channel: &ChannelConstants,
+    ) -> Vec<f32> {
         let preparation = Preparation { order, fill };
         let mut host = values.to_vec();
         preparation.plane(&mut host, channel);
         let device = Device::flex();
         let shape = channel.wet.shape();
-        let on_device = DevicePreparation::new(preparation, std::slice::from_ref(channel), shape, &device);
+        let on_device =
+            DevicePreparation::new(preparation, std::slice::from_ref(channel), shape, &device);
         let planes = TensorData::new(values.to_vec(), [1, 1, 1, values.len()]);
         let planes = on_device.planes(Tensor::from_data(planes, &device));
-        let device: Vec<f32> = planes.into_data().to_vec().unwrap();
+        let device: Vec<f32> = planes.into_data().try_to_vec().unwrap();
         let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&host), bits(&device));
         host
@@ -190,9 +201,19 @@ mod tests {
     #[test]
     fn infinities_and_a_zero_deviation_become_the_largest_finite_values() {
         let wet = [true; 4];
-        let inf = prepared(MaskOrder::NormaliseFirst, 0.0, &[INF, -INF, NAN, 1.0], &channel(0.0, 1.0, &wet));
+        let inf = prepared(
+            MaskOrder::NormaliseFirst,
+            0.0,
+            &[INF, -INF, NAN, 1.0],
+            &channel(0.0, 1.0, &wet),
+        );
         assert_eq!(inf, [f32::MAX, f32::MIN, 0.0, 1.0]);
-        let zero = prepared(MaskOrder::MaskFirst, 0.0, &[3.0, 5.0, 1.0, NAN], &channel(3.0, 0.0, &wet));
+        let zero = prepared(
+            MaskOrder::MaskFirst,
+            0.0,
+            &[3.0, 5.0, 1.0, NAN],
+            &channel(3.0, 0.0, &wet),
+        );
         assert_eq!(zero, [0.0, f32::MAX, f32::MIN, 0.0]);
     }
 

@@ -9,7 +9,7 @@ use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 use samudra::{
-    DynamicWeights, Ema, Error, Grid, OriginalModel, RolloutStep, Samudra, SamudraConfig,
+    DynamicWeights, Ema, Error, Grid, NormKind, OriginalModel, RolloutStep, Samudra, SamudraConfig,
     StateDict, channel_mse, clip_total_norm,
 };
 use serde::Deserialize;
@@ -187,7 +187,7 @@ fn evaluation(name: &str) {
     let network = fixture.network(&device);
     let inputs = fixture.inputs(&device);
 
-    let first = network.forward(
+    let first = network.output(
         inputs.start.clone(),
         inputs.boundaries[0].clone(),
         inputs.mask.clone(),
@@ -252,7 +252,7 @@ fn every_block_does_as_the_original() {
     for (layer, activation) in found {
         let name = format!("layer{layer}");
         let data = expected.get(&name).unwrap();
-        assert_eq!(activation.dims()[..], data.shape[..], "{name}");
+        assert_eq!(activation.dims()[..], data.shape()[..], "{name}");
         assert_close(&name, &values(activation), &floats(data), TOLERANCE);
     }
 }
@@ -336,7 +336,7 @@ fn training(name: &str) {
 const LEARNING_RATE: f64 = 6e-4;
 
 /// Of values after optimiser steps, relative to the largest.
-const LATER: f32 = 1e-4;
+const LATER: f32 = 1e-5;
 
 fn running_statistics(fixture: &Fixture, network: &Samudra) {
     let path = "running_stats_after_iter0_rollout.safetensors";
@@ -355,6 +355,7 @@ fn running_statistics(fixture: &Fixture, network: &Samudra) {
         }
     }
     println!("running statistics: {worst:.1e}");
+    assert_eq!(worst > 0.0, fixture.config.norm == NormKind::Batch);
 }
 
 /// Gradients by the original's names, in the original's shapes flattened.
@@ -431,7 +432,8 @@ fn first_update(fixture: &Fixture, network: &Samudra) {
         for ((found, expected), gradient) in found.iter().zip(floats(data)).zip(gradient) {
             all += 1;
             let difference = (found - expected).abs();
-            if gradient.abs() > 1e-5 {
+            // Rows of a dilated kernel that only ever meet the zeros beyond the poles have none.
+            if gradient.abs() > 1e-5 || (gradient == 0.0 && !before_norm(name)) {
                 compared += 1;
                 worst = worst.max(difference);
             }
@@ -462,7 +464,7 @@ fn final_state(fixture: &Fixture, network: &Samudra, ema: &Ema) {
             let away = square(&mut found.iter().zip(&expected).map(|(f, e)| f - e)).sqrt();
             let size = square(&mut expected.iter().copied()).sqrt();
             let distance = away / size.max(1e-3);
-            assert!(distance < 5e-3, "{file} {name}: {distance:e}");
+            assert!(distance < 5e-4, "{file} {name}: {distance:e}");
             worst = worst.max(distance);
         }
         println!("{file}: {worst:.1e}");
@@ -542,7 +544,8 @@ fn written_weights_are_the_read_ones() {
         assert_eq!(written.len(), original.len());
         for (name, data) in original.iter() {
             let found = written.get(name).unwrap();
-            assert_eq!((&found.shape, found.dtype), (&data.shape, data.dtype));
+            assert_eq!(found.shape(), data.shape(), "{name}");
+            assert_eq!(found.dtype(), data.dtype(), "{name}");
             if !name.ends_with("num_batches_tracked") {
                 assert_eq!(found, data, "{name}");
             }

@@ -101,7 +101,7 @@ mod tests {
     fn network(seed: u64) -> Samudra {
         let config = SamudraConfig::tiny(1, 1).with_widths(vec![2, 2]);
         config
-            .init(&Grid::new(4, 4), seed, &Device::flex())
+            .init(&Grid::new(4, 8), seed, &Device::flex())
             .unwrap()
     }
 
@@ -115,7 +115,7 @@ mod tests {
         let (start, mut live) = (network(0), network(1));
         let mut dict = live.state_dict();
         let running = "unet.layers.0.convblock.1.running_mean";
-        let shape = dict.get(running).unwrap().shape.clone();
+        let shape = dict.get(running).unwrap().shape().clone();
         let sevens = TensorData::full(shape, 7.0_f32);
         dict.insert(running, sevens.clone());
         live.load_state_dict(&dict).unwrap();

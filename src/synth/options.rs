@@ -1,9 +1,9 @@
 //! Which form of store to write.
 
 use super::{Field, Waves, write};
+use crate::calendar::{Calendar, Date};
 use crate::error::{Error, Result};
 use crate::schema::{Channel, DEPTHS};
-use crate::time::{Calendar, Date};
 use std::path::Path;
 
 /// How the variables with depth are laid out.
@@ -342,6 +342,10 @@ impl SynthOptions {
             if channel.level().is_some() {
                 let found = format!("`{name}`");
                 return Err(Error::config("a variable is named with a level").found(found));
+            }
+            if super::write::COORDINATES.contains(&name.as_str()) {
+                let found = format!("`{name}`");
+                return Err(Error::config("a variable is named like a coordinate").found(found));
             }
         }
         crate::schema::check_channels(&self.channels())
