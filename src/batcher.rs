@@ -15,6 +15,7 @@ use crate::trace::Timeline;
 use crate::window::Window;
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
+#[cfg(feature = "cuda")]
 use std::sync::{Arc, Mutex};
 
 /// Makes [`ModelBatch`]es of [`Window`]s. Cheap to clone; clones share host buffers and constants.
@@ -374,11 +375,11 @@ impl Reading<'_> {
 }
 
 fn gathered(tensors: &mut [HostTensor]) -> Vec<Gathered<'_>> {
-    let place = |t| {
-        let HostTensor { lease, gather } = t;
-        Gathered { values: lease.as_mut_slice(), gather }
-    };
-    tensors.iter_mut().map(place).collect()
+    let mut gathered = Vec::with_capacity(tensors.len());
+    for HostTensor { lease, gather } in tensors {
+        gathered.push(Gathered { values: lease.as_mut_slice(), gather });
+    }
+    gathered
 }
 
 impl HostBatch {
