@@ -26,8 +26,8 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Alignment that Burn gives to copies of a buffer.
-const COPY_ALIGN: usize = 64;
+/// Alignment of copies of a buffer: the largest that CubeCL's own allocations take.
+const COPY_ALIGN: usize = 16;
 const _: () = assert!(HOST_ALIGN.is_multiple_of(COPY_ALIGN));
 
 /// Limits of a [`HostPool`].
@@ -305,7 +305,7 @@ struct Controller(HostLease);
 
 impl AllocationController for Controller {
     fn alloc_align(&self) -> usize {
-        // What a copy of the bytes gets; Burn's own allocations go no higher.
+        // What a copy of the bytes gets.
         COPY_ALIGN
     }
 
