@@ -309,6 +309,7 @@ fn every_v3_codec_key_encoding_and_byte_order() {
         json!({"codecs": [big]}),
         json!({"codecs": [big, zstd]}),
         json!({"codecs": [big, blosc]}),
+        json!({"data_type": {"name": "float32"}}),
         json!({"chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}}),
         json!({"chunk_key_encoding": {"name": "v2", "configuration": {"separator": "."}}}),
         json!({"chunk_key_encoding": {"name": "v2", "configuration": {"separator": "/"}}}),

@@ -72,7 +72,7 @@ fn layouts_of_one_dataset_have_the_same_channels_times_grid_and_masks() {
         let open = |path: &Path| Store::open(path.join("OM4.zarr"), &lenient()).unwrap();
         let first = open(&group[0].1);
         let levels = first.masks().levels().len();
-        assert!(levels >= 2);
+        assert!(levels >= 1);
         for (layout, path) in &group[1..] {
             let store = open(path);
             assert_eq!(store.channels(), first.channels(), "{layout}");
