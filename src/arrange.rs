@@ -20,7 +20,11 @@ pub(crate) struct Arrangement {
 impl Arrangement {
     /// Arranges `unique` rows for the tensors of `fields`, whose maps point into the unique rows.
     pub fn new(unique: usize, fields: Vec<Vec<Gather>>) -> Self {
-        if fields.iter().flatten().all(|gather| gather.slice().is_some()) {
+        if fields
+            .iter()
+            .flatten()
+            .all(|gather| gather.slice().is_some())
+        {
             return Self::in_place(unique, fields);
         }
         // Equal maps (the input of a step and the label of the step before) share their rows.
@@ -34,21 +38,32 @@ impl Arrangement {
             });
         }
         let mut seen = vec![false; unique];
-        let repeated = rows.iter().any(|&row| std::mem::replace(&mut seen[row as usize], true));
+        let repeated = rows
+            .iter()
+            .any(|&row| std::mem::replace(&mut seen[row as usize], true));
         if repeated {
             return Self::in_place(unique, fields);
         }
         let moved = |gather: Gather| {
             let start = starts[&gather.rows];
             let end = start + gather.rows.len() as u32;
-            Gather { rows: (start..end).collect(), times: gather.times }
+            Gather {
+                rows: (start..end).collect(),
+                times: gather.times,
+            }
         };
-        let fields = fields.into_iter().map(|f| f.into_iter().map(moved).collect()).collect();
+        let fields = fields
+            .into_iter()
+            .map(|f| f.into_iter().map(moved).collect())
+            .collect();
         Self { rows, fields }
     }
 
     fn in_place(unique: usize, fields: Vec<Vec<Gather>>) -> Self {
-        Self { rows: (0..unique as u32).collect(), fields }
+        Self {
+            rows: (0..unique as u32).collect(),
+            fields,
+        }
     }
 }
 
@@ -68,7 +83,11 @@ mod tests {
     }
 
     fn slices(arrangement: &Arrangement) -> bool {
-        arrangement.fields.iter().flatten().all(|g| g.slice().is_some())
+        arrangement
+            .fields
+            .iter()
+            .flatten()
+            .all(|g| g.slice().is_some())
     }
 
     #[test]

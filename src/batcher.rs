@@ -105,7 +105,10 @@ impl Pools {
         // On a CPU every tensor of a batch is a buffer, and comes home when the model drops it.
         let steps = dataset.context(0).window().steps;
         let keep = 3 * (3 * steps).max(3);
-        let options = HostPoolOptions { keep, ..HostPoolOptions::default() };
+        let options = HostPoolOptions {
+            keep,
+            ..HostPoolOptions::default()
+        };
         Self {
             general: HostPool::new(OrdinaryMemory, options),
             #[cfg(feature = "cuda")]
@@ -124,11 +127,16 @@ impl Pools {
     fn of_device(&self, device: &Device) -> Result<HostPool> {
         #[cfg(feature = "cuda")]
         if let (Some(pool), Some(index)) = (&self.page_locked, crate::upload::cuda_index(device)) {
-            let mut pool = pool.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut pool = pool
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
             if pool.is_none() {
                 let memory = crate::host::PageLockedMemory::new(index)?;
                 // Three read groups for each of: in the copy queue, waiting, being read.
-                let options = HostPoolOptions { keep: 9, ..HostPoolOptions::default() };
+                let options = HostPoolOptions {
+                    keep: 9,
+                    ..HostPoolOptions::default()
+                };
                 *pool = Some(HostPool::new(memory, options));
             }
             return Ok(pool.clone().expect("it was just made"));
@@ -140,7 +148,9 @@ impl Pools {
     fn state(&self) -> HostPoolState {
         #[cfg(feature = "cuda")]
         if let Some(pool) = &self.page_locked {
-            let pool = pool.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let pool = pool
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
             if let Some(pool) = &*pool {
                 return self.general.state().with(&pool.state());
             }
@@ -260,19 +270,37 @@ impl OceanBatcher {
     ) -> Result<HostBatch> {
         let source = self.dataset.source_of(&windows)?;
         let (shown_planes, unique_planes) = (plan.touched_planes(), plan.unique_planes());
-        let mut reading = Reading { pool, counts: ReadCounts::default(), nan_in_ocean: 0 };
+        let mut reading = Reading {
+            pool,
+            counts: ReadCounts::default(),
+            nan_in_ocean: 0,
+        };
         let buffers = match by {
             PreparedBy::Reader => Buffers::Prepared(reading.prepared(source, plan)?),
             PreparedBy::Operations => Buffers::Raw(reading.raw(source, plan, in_place)?),
             PreparedBy::Kernel => Buffers::Raw(reading.raw(source, plan, Arrangement::new)?),
         };
-        let Reading { counts, nan_in_ocean, .. } = reading;
-        Ok(HostBatch { windows, counts, nan_in_ocean, shown_planes, unique_planes, buffers })
+        let Reading {
+            counts,
+            nan_in_ocean,
+            ..
+        } = reading;
+        Ok(HostBatch {
+            windows,
+            counts,
+            nan_in_ocean,
+            shown_planes,
+            unique_planes,
+            buffers,
+        })
     }
 }
 
 fn in_place(unique: usize, fields: Vec<Vec<Gather>>) -> Arrangement {
-    Arrangement { rows: (0..unique as u32).collect(), fields }
+    Arrangement {
+        rows: (0..unique as u32).collect(),
+        fields,
+    }
 }
 
 /// One batch being read.
@@ -289,15 +317,28 @@ impl Reading<'_> {
         plan: BatchPlan,
         arrange: fn(usize, Vec<Vec<Gather>>) -> Arrangement,
     ) -> Result<RawGroups> {
-        let BatchPlan { prognostic, boundary, label, inputs, boundaries, labels } = plan;
+        let BatchPlan {
+            prognostic,
+            boundary,
+            label,
+            inputs,
+            boundaries,
+            labels,
+        } = plan;
         let mut group = |planes: &dyn PlaneSource, rows: &[usize], group: &Group, rows_out| {
             let cells = planes.plane().cells();
-            let request = PlaneRequest { rows, channels: &group.positions };
+            let request = PlaneRequest {
+                rows,
+                channels: &group.positions,
+            };
             let mut lease = self.pool.lease(request.planes() * cells)?;
             let sink = HostPlanes::new(lease.as_mut_slice(), cells);
             self.counts.add(&planes.read(&request, &sink)?);
             drop(sink);
-            Result::Ok(RawHost { lease, rows: rows_out })
+            Result::Ok(RawHost {
+                lease,
+                rows: rows_out,
+            })
         };
         let n = prognostic.rows.len();
         let (of_labels, own_labels) = match (&source.label, &label) {
@@ -325,7 +366,11 @@ impl Reading<'_> {
             prognostic: of_prognostic,
             boundary: of_boundary,
             label: own_labels,
-            fields: Fields { inputs, boundaries, labels },
+            fields: Fields {
+                inputs,
+                boundaries,
+                labels,
+            },
         })
     }
 
@@ -333,16 +378,24 @@ impl Reading<'_> {
         let context = &source.context;
         let lease = |gathers: Vec<Gather>, channels: usize, shape: PlaneShape| {
             let tensor = |gather: Gather| {
-                let lease = self.pool.lease(gather.rows.len() * channels * shape.cells())?;
+                let lease = self
+                    .pool
+                    .lease(gather.rows.len() * channels * shape.cells())?;
                 Ok(HostTensor { lease, gather })
             };
             gathers.into_iter().map(tensor).collect::<Result<Vec<_>>>()
         };
         let n = source.prognostic.positions.len();
-        let BatchPlan { prognostic, boundary, label, inputs, boundaries, labels } = plan;
+        let BatchPlan {
+            prognostic,
+            boundary,
+            label,
+            inputs,
+            boundaries,
+            labels,
+        } = plan;
         let mut inputs = lease(inputs, n, context.shape())?;
-        let mut boundaries =
-            lease(boundaries, source.boundary.positions.len(), context.shape())?;
+        let mut boundaries = lease(boundaries, source.boundary.positions.len(), context.shape())?;
         let mut labels = lease(labels, n, context.label_shape())?;
 
         let mut read = |planes: &dyn PlaneSource,
@@ -353,7 +406,10 @@ impl Reading<'_> {
             let preparation = context.preparation();
             let sink =
                 PreparedTensors::new(rows.len(), &group.constants, preparation, cells, tensors);
-            let request = PlaneRequest { rows, channels: &group.positions };
+            let request = PlaneRequest {
+                rows,
+                channels: &group.positions,
+            };
             self.counts.add(&planes.read(&request, &sink)?);
             self.nan_in_ocean += sink.nan_in_ocean();
             Result::Ok(())
@@ -367,17 +423,34 @@ impl Reading<'_> {
             }
             _ => of_prognostic.extend(of_labels),
         }
-        read(&*source.planes, &prognostic.rows, &source.prognostic, of_prognostic)?;
+        read(
+            &*source.planes,
+            &prognostic.rows,
+            &source.prognostic,
+            of_prognostic,
+        )?;
         let of_boundary = gathered(&mut boundaries);
-        read(&*source.planes, &boundary.rows, &source.boundary, of_boundary)?;
-        Ok(PreparedFields { inputs, boundaries, labels })
+        read(
+            &*source.planes,
+            &boundary.rows,
+            &source.boundary,
+            of_boundary,
+        )?;
+        Ok(PreparedFields {
+            inputs,
+            boundaries,
+            labels,
+        })
     }
 }
 
 fn gathered(tensors: &mut [HostTensor]) -> Vec<Gathered<'_>> {
     let mut gathered = Vec::with_capacity(tensors.len());
     for HostTensor { lease, gather } in tensors {
-        gathered.push(Gathered { values: lease.as_mut_slice(), gather });
+        gathered.push(Gathered {
+            values: lease.as_mut_slice(),
+            gather,
+        });
     }
     gathered
 }
@@ -386,13 +459,26 @@ impl HostBatch {
     /// Bytes that cross to the device, and in how many copies.
     pub fn crossing(&self) -> (u64, u64) {
         let lengths: Vec<usize> = match &self.buffers {
-            Buffers::Prepared(PreparedFields { inputs, boundaries, labels }) => {
+            Buffers::Prepared(PreparedFields {
+                inputs,
+                boundaries,
+                labels,
+            }) => {
                 let tensors = [inputs, boundaries, labels].into_iter().flatten();
                 tensors.map(|t| t.lease.len()).collect()
             }
-            Buffers::Raw(RawGroups { prognostic, boundary, label, .. }) => {
+            Buffers::Raw(RawGroups {
+                prognostic,
+                boundary,
+                label,
+                ..
+            }) => {
                 let groups = [Some(prognostic), Some(boundary), label.as_ref()];
-                groups.into_iter().flatten().map(|g| g.lease.len()).collect()
+                groups
+                    .into_iter()
+                    .flatten()
+                    .map(|g| g.lease.len())
+                    .collect()
             }
             #[cfg(feature = "cube")]
             Buffers::Crossing(crossing) => crossing.lengths.clone(),
@@ -407,6 +493,7 @@ impl Batcher<Window, ModelBatch> for OceanBatcher {
     /// # Panics
     /// When a read fails: this trait has no other way out.
     fn batch(&self, windows: Vec<Window>, device: &Device) -> ModelBatch {
-        self.try_batch(windows, device).unwrap_or_else(|e| panic!("{e:?}"))
+        self.try_batch(windows, device)
+            .unwrap_or_else(|e| panic!("{e:?}"))
     }
 }

@@ -71,7 +71,10 @@ const STEP: f64 = 1.05;
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { classes: [0; CLASSES], waits: Waits::default() }
+        Self {
+            classes: [0; CLASSES],
+            waits: Waits::default(),
+        }
     }
 }
 
@@ -118,7 +121,10 @@ struct Inner {
 impl Counters {
     pub fn snapshot(&self) -> LoaderCounters {
         let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        LoaderCounters { wait: inner.waits.summary(), ..inner.totals }
+        LoaderCounters {
+            wait: inner.waits.summary(),
+            ..inner.totals
+        }
     }
 
     fn update(&self, f: impl FnOnce(&mut LoaderCounters)) {
@@ -179,10 +185,16 @@ mod tests {
             counters.waited(Duration::from_millis(millis), false);
         }
         let wait = counters.snapshot().wait;
-        assert_eq!((wait.batches, wait.first_seconds, wait.max), (1000, 9.0, 1.0));
+        assert_eq!(
+            (wait.batches, wait.first_seconds, wait.max),
+            (1000, 9.0, 1.0)
+        );
         assert!((wait.mean - 0.5005).abs() < 1e-9, "{wait:?}");
         for (found, exact) in [(wait.p50, 0.5), (wait.p99, 0.99)] {
-            assert!((exact..=exact * STEP).contains(&found), "{found} for {exact}");
+            assert!(
+                (exact..=exact * STEP).contains(&found),
+                "{found} for {exact}"
+            );
         }
     }
 

@@ -197,8 +197,9 @@ pub(crate) fn catching<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Resul
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Error::new(ErrorKind::Interrupted, format!("{what} panicked"))
-            .found(text.unwrap_or("a panic without words")))
+        Err(
+            Error::new(ErrorKind::Interrupted, format!("{what} panicked"))
+                .found(text.unwrap_or("a panic without words")),
+        )
     })
 }
-

@@ -94,7 +94,9 @@ impl KernelConstants {
         device: &CubeDevice,
     ) -> Self {
         let floats = |values: Vec<f32>| on_device(device, values, DType::F32);
-        let bits = channels.iter().flat_map(|c| c.wet.as_slice().chunks(32).map(word));
+        let bits = channels
+            .iter()
+            .flat_map(|c| c.wet.as_slice().chunks(32).map(word));
         Self {
             preparation,
             device: device.clone(),
@@ -125,7 +127,10 @@ impl KernelConstants {
         let out = CubeTensor::new_contiguous(client, self.device.clone(), shape, handle, dtype);
         if values > 0 {
             let grid = self.grid([cells.div_ceil(UNITS as usize), channels, rows])?;
-            let addresses = raw.planes.required_address_type().max(out.required_address_type());
+            let addresses = raw
+                .planes
+                .required_address_type()
+                .max(out.required_address_type());
             prepare_planes::launch(
                 &self.device.client(),
                 grid,
@@ -162,16 +167,23 @@ impl KernelConstants {
         let counts: Vec<u32> = wanted.into_iter().zip([x, y, z]).filter_map(fits).collect();
         match counts[..] {
             [x, y, z] => Ok(CubeCount::Static(x, y, z)),
-            _ => Err(Error::new(ErrorKind::Device, "a batch is too large for one launch")
-                .expected(format!("at most {:?} (256 cells, channels, rows)", (x, y, z)))
-                .found(format!("{wanted:?}"))),
+            _ => Err(
+                Error::new(ErrorKind::Device, "a batch is too large for one launch")
+                    .expected(format!(
+                        "at most {:?} (256 cells, channels, rows)",
+                        (x, y, z)
+                    ))
+                    .found(format!("{wanted:?}")),
+            ),
         }
     }
 }
 
 /// Up to 32 cells, the first in the lowest bit.
 fn word(wet: &[bool]) -> u32 {
-    wet.iter().rev().fold(0, |word, &wet| word << 1 | u32::from(wet))
+    wet.iter()
+        .rev()
+        .fold(0, |word, &wet| word << 1 | u32::from(wet))
 }
 
 /// Makes a Burn tensor of a CubeCL one, on the thread that will use it.

@@ -131,10 +131,12 @@ impl DeviceLane {
                 precision: batcher.precision(),
             };
             let fields = match host.buffers {
-                Buffers::Prepared(fields) => timeline
-                    .record(Lane::Prepare, batch, || finishing.ready(fields)),
-                Buffers::Raw(groups) => timeline
-                    .record(Lane::Prepare, batch, || finishing.by_operations(groups)),
+                Buffers::Prepared(fields) => {
+                    timeline.record(Lane::Prepare, batch, || finishing.ready(fields))
+                }
+                Buffers::Raw(groups) => {
+                    timeline.record(Lane::Prepare, batch, || finishing.by_operations(groups))
+                }
                 #[cfg(feature = "cube")]
                 Buffers::Crossing(crossing) => {
                     let Crossing { ticket, fields, .. } = crossing;
@@ -156,7 +158,9 @@ impl DeviceLane {
 #[cfg(feature = "cube")]
 fn kernel_way(device: &Device) -> Result<Option<Way>> {
     let device = cube_device(device);
-    device.map(|device| Uploader::of(&device).map(Way::Kernel)).transpose()
+    device
+        .map(|device| Uploader::of(&device).map(Way::Kernel))
+        .transpose()
 }
 
 #[cfg(not(feature = "cube"))]
@@ -176,13 +180,27 @@ pub(crate) struct Crossing {
 #[cfg(feature = "cube")]
 impl Crossing {
     fn start(groups: RawGroups, uploader: &Uploader, timeline: &Timeline, batch: u64) -> Self {
-        let RawGroups { prognostic, boundary, label, fields } = groups;
-        let groups: Vec<RawHost> =
-            [Some(prognostic), Some(boundary), label].into_iter().flatten().collect();
+        let RawGroups {
+            prognostic,
+            boundary,
+            label,
+            fields,
+        } = groups;
+        let groups: Vec<RawHost> = [Some(prognostic), Some(boundary), label]
+            .into_iter()
+            .flatten()
+            .collect();
         let lengths = groups.iter().map(|g| g.lease.len()).collect();
-        let host = |RawHost { lease, rows }| HostGroup { planes: lease.into_bytes(), rows };
+        let host = |RawHost { lease, rows }| HostGroup {
+            planes: lease.into_bytes(),
+            rows,
+        };
         let ticket = uploader.send(groups.into_iter().map(host).collect(), timeline, batch);
-        Self { lengths, ticket, fields }
+        Self {
+            lengths,
+            ticket,
+            fields,
+        }
     }
 }
 
@@ -197,7 +215,11 @@ struct Finishing<'a> {
 impl Finishing<'_> {
     /// Host buffers that become tensors themselves.
     fn ready(&self, fields: PreparedFields) -> [Field; 3] {
-        let PreparedFields { inputs, boundaries, labels } = fields;
+        let PreparedFields {
+            inputs,
+            boundaries,
+            labels,
+        } = fields;
         let field = |tensors: Vec<HostTensor>, shape: PlaneShape| {
             let tensor = |HostTensor { lease, gather }: HostTensor| {
                 let rows = gather.rows.len() / gather.times;
@@ -214,7 +236,12 @@ impl Finishing<'_> {
 
     /// Raw planes, uploaded here and prepared by tensor operations.
     fn by_operations(&self, groups: RawGroups) -> [Field; 3] {
-        let RawGroups { prognostic, boundary, label, fields } = groups;
+        let RawGroups {
+            prognostic,
+            boundary,
+            label,
+            fields,
+        } = groups;
         let Preparations::Operations(by) = self.preparations else {
             unreachable!("raw planes meet the preparations of their device")
         };
@@ -259,7 +286,10 @@ impl Finishing<'_> {
 
 /// Rows that were written once, gathered when a tensor is asked for.
 fn gathered([inputs, boundaries, labels]: [Tensor<4>; 3], fields: Fields) -> [Field; 3] {
-    let lazy = |planes, steps: Vec<Gather>| Field::Lazy { planes, steps: Arc::new(steps) };
+    let lazy = |planes, steps: Vec<Gather>| Field::Lazy {
+        planes,
+        steps: Arc::new(steps),
+    };
     [
         lazy(inputs, fields.inputs),
         lazy(boundaries, fields.boundaries),
@@ -289,13 +319,19 @@ struct Entry {
 impl Constants {
     fn of(&self, index: usize, source: &Source, lane: &DeviceLane) -> Arc<DeviceConstants> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = entries.iter().find(|e| e.source == index && e.device == lane.device);
+        let known = entries
+            .iter()
+            .find(|e| e.source == index && e.device == lane.device);
         if let Some(entry) = known {
             return entry.constants.clone();
         }
         let constants = Arc::new(DeviceConstants::new(source, lane));
         let (device, source) = (lane.device.clone(), index);
-        entries.push(Entry { device, source, constants: constants.clone() });
+        entries.push(Entry {
+            device,
+            source,
+            constants: constants.clone(),
+        });
         constants
     }
 }

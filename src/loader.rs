@@ -46,7 +46,11 @@ pub struct Prefetch {
 
 impl Default for Prefetch {
     fn default() -> Self {
-        Self { batches: 2, bytes: 16 << 30, to: PrefetchTo::default() }
+        Self {
+            batches: 2,
+            bytes: 16 << 30,
+            to: PrefetchTo::default(),
+        }
     }
 }
 
@@ -96,9 +100,11 @@ impl OceanLoader {
     ) -> Result<Self> {
         let windows = batcher.dataset().windows();
         if schedule.groups().windows() != windows as u64 {
-            return Err(Error::config("the schedule and the data set differ in length")
-                .expected(format!("{windows} windows"))
-                .found(schedule.groups().windows()));
+            return Err(
+                Error::config("the schedule and the data set differ in length")
+                    .expected(format!("{windows} windows"))
+                    .found(schedule.groups().windows()),
+            );
         }
         let loader = Self {
             batcher,
@@ -223,11 +229,16 @@ impl OceanLoader {
         if self.prefetch.batches == 0 {
             return Ok(From::Here(pass));
         }
-        let bounds = Bounds { items: self.prefetch.batches, bytes: self.prefetch.bytes };
+        let bounds = Bounds {
+            items: self.prefetch.batches,
+            bytes: self.prefetch.bytes,
+        };
         let (lane, timeline) = (pass.lane.clone(), self.timeline.clone());
         let start: NextInLine<Read> = match ahead {
             true => Box::new(move |read: Read| Read {
-                host: read.host.map(|host| lane.start(host, &timeline, read.batch)),
+                host: read
+                    .host
+                    .map(|host| lane.start(host, &timeline, read.batch)),
                 ..read
             }),
             false => Box::new(|read| read),
@@ -273,18 +284,35 @@ impl Pass {
                 Error::config("the schedule names a window that does not exist").found(index)
             })
         };
-        let windows = self.epoch.batch(batch).into_iter().map(find).collect::<Result<Vec<_>>>()?;
+        let windows = self
+            .epoch
+            .batch(batch)
+            .into_iter()
+            .map(find)
+            .collect::<Result<Vec<_>>>()?;
         let plan = dataset.plan(&windows)?;
-        let bytes = self.batcher.host_bytes(&windows, &plan, self.lane.prepared_by())?;
-        Ok(Planned { windows, plan, bytes })
+        let bytes = self
+            .batcher
+            .host_bytes(&windows, &plan, self.lane.prepared_by())?;
+        Ok(Planned {
+            windows,
+            plan,
+            bytes,
+        })
     }
 
     fn read(&self, planned: Planned, batch: u64) -> Result<HostBatch> {
         let started = Instant::now();
         let by = self.lane.prepared_by();
-        let read = || self.batcher.read(planned.windows, planned.plan, by, &self.pool);
-        let host = self.timeline.record(Lane::Read, batch, || catching("the reader", read))?;
-        self.counters.read(&host.counts, host.nan_in_ocean, started.elapsed());
+        let read = || {
+            self.batcher
+                .read(planned.windows, planned.plan, by, &self.pool)
+        };
+        let host = self
+            .timeline
+            .record(Lane::Read, batch, || catching("the reader", read))?;
+        self.counters
+            .read(&host.counts, host.nan_in_ocean, started.elapsed());
         Ok(host)
     }
 
@@ -323,11 +351,7 @@ struct Reader {
 impl Readers {
     /// Runs `work` on an idle thread, or on a new one. `signal` is dropped when the thread is idle
     /// again, so whoever waits for it finds the thread free.
-    fn run(
-        &self,
-        work: impl FnOnce() + Send + 'static,
-        signal: impl Send + 'static,
-    ) -> Result<()> {
+    fn run(&self, work: impl FnOnce() + Send + 'static, signal: impl Send + 'static) -> Result<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = threads.iter().position(|r| Arc::strong_count(&r.busy) == 1);
         let index = match idle {
@@ -346,7 +370,10 @@ impl Readers {
         });
         match threads[index].jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(()),
-            _ => Err(Error::new(ErrorKind::Interrupted, "a reader thread is gone")),
+            _ => Err(Error::new(
+                ErrorKind::Interrupted,
+                "a reader thread is gone",
+            )),
         }
     }
 }
@@ -357,10 +384,12 @@ impl Reader {
         let thread = std::thread::Builder::new()
             .name(format!("om4-reader-{index}"))
             .spawn(move || work.into_iter().for_each(|job| job()))
-            .map_err(|e| {
-                Error::new(ErrorKind::Io, "cannot start a reader thread").caused_by(e)
-            })?;
-        Ok(Self { jobs: Some(jobs), busy: Arc::default(), thread: Some(thread) })
+            .map_err(|e| Error::new(ErrorKind::Io, "cannot start a reader thread").caused_by(e))?;
+        Ok(Self {
+            jobs: Some(jobs),
+            busy: Arc::default(),
+            thread: Some(thread),
+        })
     }
 }
 
@@ -407,9 +436,11 @@ impl Batches<'_> {
             From::Queue(queue, lane) => Some(match queue.pop() {
                 Some(read) => read.host.map(|host| (host, lane.clone())),
                 // The thread died without a word: never a silent end of an epoch.
-                None => Err(Error::new(ErrorKind::Interrupted, "the reader thread ended early")
-                    .expected(format!("{} batches", self.loader.batches()))
-                    .found(batch)),
+                None => Err(
+                    Error::new(ErrorKind::Interrupted, "the reader thread ended early")
+                        .expected(format!("{} batches", self.loader.batches()))
+                        .found(batch),
+                ),
             }),
         }
     }
@@ -441,12 +472,16 @@ impl Iterator for Batches<'_> {
         }
         let asked = Instant::now();
         if let Some(handed_out) = self.handed_out.take() {
-            self.loader.timeline.span(Lane::Model, self.delivered - 1, handed_out, asked);
+            self.loader
+                .timeline
+                .span(Lane::Model, self.delivered - 1, handed_out, asked);
         }
         let batch = self.host_batch();
         let batch = batch.map(|b| b.and_then(|(host, lane)| self.deliver(host, &lane)));
         if batch.is_some() {
-            self.loader.counters.waited(asked.elapsed(), self.delivered <= 1);
+            self.loader
+                .counters
+                .waited(asked.elapsed(), self.delivered <= 1);
             self.handed_out = Some(Instant::now());
         }
         self.ended = !matches!(batch, Some(Ok(_)));
@@ -456,7 +491,11 @@ impl Iterator for Batches<'_> {
 
 impl DataLoaderIterator<ModelBatch> for Batches<'_> {
     fn progress(&self) -> Progress {
-        Progress::new(self.windows, self.loader.num_items(), Some("windows".into()))
+        Progress::new(
+            self.windows,
+            self.loader.num_items(),
+            Some("windows".into()),
+        )
     }
 }
 
@@ -479,7 +518,11 @@ impl DataLoader<ModelBatch> for OceanLoader {
     fn num_items(&self) -> usize {
         let spec = self.schedule.spec();
         let all = spec.world == 1 && !spec.drop_last;
-        if all { self.batcher.dataset().windows() } else { self.batches() as usize * spec.batch_size }
+        if all {
+            self.batcher.dataset().windows()
+        } else {
+            self.batches() as usize * spec.batch_size
+        }
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<ModelBatch>> {

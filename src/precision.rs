@@ -53,7 +53,10 @@ mod tests {
     #[test]
     fn the_largest_value_is_finite_in_its_type() {
         assert_eq!(Precision::F16.largest(), 65504.0);
-        assert!(half::bf16::from_f32(f32::MAX).is_infinite(), "why bfloat16 needs the clamp");
+        assert!(
+            half::bf16::from_f32(f32::MAX).is_infinite(),
+            "why bfloat16 needs the clamp"
+        );
         let clamped = Precision::Bf16.clamp(f32::MAX);
         assert_eq!(half::bf16::from_f32(clamped), half::bf16::MAX);
         assert_eq!(Precision::F16.clamp(-1e9), -65504.0);

@@ -56,7 +56,10 @@ struct Span {
 impl Timeline {
     /// A timeline that starts now.
     pub fn start() -> Self {
-        let record = Record { start: Instant::now(), spans: Mutex::default() };
+        let record = Record {
+            start: Instant::now(),
+            spans: Mutex::default(),
+        };
         Self(Some(Arc::new(record)))
     }
 
@@ -77,8 +80,17 @@ impl Timeline {
     pub(crate) fn span(&self, lane: Lane, batch: u64, start: Instant, end: Instant) {
         if let Some(record) = &self.0 {
             let since = |at: Instant| at.saturating_duration_since(record.start);
-            let span = Span { lane, batch, start: since(start), end: since(end) };
-            record.spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
+            let span = Span {
+                lane,
+                batch,
+                start: since(start),
+                end: since(end),
+            };
+            record
+                .spans
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(span);
         }
     }
 
@@ -105,7 +117,11 @@ impl Timeline {
             })
         });
         let spans = self.0.as_ref().map_or_else(Vec::new, |record| {
-            record.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            record
+                .spans
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
         });
         let spans = spans.iter().map(|span| {
             let micros = |d: Duration| d.as_nanos() as f64 / 1000.0;
@@ -132,10 +148,16 @@ mod tests {
         let json = timeline.to_json();
         let events = json["traceEvents"].as_array().unwrap();
         assert_eq!(events.len(), 5);
-        let names: Vec<_> = events[..4].iter().map(|e| e["args"]["name"].as_str()).collect();
+        let names: Vec<_> = events[..4]
+            .iter()
+            .map(|e| e["args"]["name"].as_str())
+            .collect();
         assert_eq!(names, ["host read", "upload", "prepare", "model"].map(Some));
         let span = &events[4];
-        assert_eq!((span["ph"].as_str(), span["name"].as_str()), (Some("X"), Some("batch 3")));
+        assert_eq!(
+            (span["ph"].as_str(), span["name"].as_str()),
+            (Some("X"), Some("batch 3"))
+        );
         assert_eq!(span["tid"], events[1]["tid"]);
         assert!(span["dur"].as_f64().unwrap() >= 0.0);
     }
@@ -145,6 +167,9 @@ mod tests {
         let timeline = Timeline::default();
         timeline.record(Lane::Read, 0, || ());
         assert!(!timeline.records());
-        assert_eq!(timeline.to_json()["traceEvents"].as_array().unwrap().len(), 4);
+        assert_eq!(
+            timeline.to_json()["traceEvents"].as_array().unwrap().len(),
+            4
+        );
     }
 }

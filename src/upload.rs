@@ -60,7 +60,11 @@ pub(crate) fn cuda_index(device: &Device) -> Option<usize> {
 }
 
 /// A rank-1 tensor on the stream of this thread.
-pub(crate) fn on_device<E: Element>(device: &CubeDevice, values: Vec<E>, dtype: DType) -> CubeTensor {
+pub(crate) fn on_device<E: Element>(
+    device: &CubeDevice,
+    values: Vec<E>,
+    dtype: DType,
+) -> CubeTensor {
     let len = values.len();
     tensor(device, Bytes::from_elems(values), len, dtype)
 }
@@ -68,7 +72,13 @@ pub(crate) fn on_device<E: Element>(device: &CubeDevice, values: Vec<E>, dtype: 
 fn tensor(device: &CubeDevice, bytes: Bytes, len: usize, dtype: DType) -> CubeTensor {
     let client = device.client();
     let handle = client.create(bytes);
-    CubeTensor::new_contiguous(client, device.clone(), Shape::from(vec![len]), handle, dtype)
+    CubeTensor::new_contiguous(
+        client,
+        device.clone(),
+        Shape::from(vec![len]),
+        handle,
+        dtype,
+    )
 }
 
 /// The upload thread of a device.
@@ -121,7 +131,10 @@ impl Uploader {
             return Ok(known.clone());
         }
         let (jobs, work) = unbounded();
-        let uploader = Self { device: device.clone(), jobs };
+        let uploader = Self {
+            device: device.clone(),
+            jobs,
+        };
         let device = device.clone();
         std::thread::Builder::new()
             .name(format!("om4-upload-{}", uploaders.len()))
@@ -140,17 +153,32 @@ impl Uploader {
         let wanted = Arc::new(());
         let (done, result) = bounded(1);
         let timeline = timeline.clone();
-        let job = Job { groups, timeline, batch, wanted: Arc::downgrade(&wanted), done };
+        let job = Job {
+            groups,
+            timeline,
+            batch,
+            wanted: Arc::downgrade(&wanted),
+            done,
+        };
         // A thread that is gone drops the job, and the ticket says so.
         let _ = self.jobs.send(job);
-        Ticket { _wanted: wanted, done: result }
+        Ticket {
+            _wanted: wanted,
+            done: result,
+        }
     }
 }
 
 fn run(device: &CubeDevice, work: &Receiver<Job>) {
     let streams = [StreamId::allocate(), StreamId::allocate()];
     for (job, stream) in work.iter().zip(streams.into_iter().cycle()) {
-        let Job { groups, timeline, batch, wanted, done } = job;
+        let Job {
+            groups,
+            timeline,
+            batch,
+            wanted,
+            done,
+        } = job;
         if wanted.strong_count() == 0 {
             continue;
         }
@@ -166,14 +194,17 @@ fn run(device: &CubeDevice, work: &Receiver<Job>) {
 
 /// Copies one group and waits until the copy is done and the host buffer is home.
 fn upload(device: &CubeDevice, group: HostGroup) -> Result<RawGroup> {
-    let failed = |what: String| {
-        Error::new(ErrorKind::Device, "an upload to the device failed").found(what)
-    };
+    let failed =
+        |what: String| Error::new(ErrorKind::Device, "an upload to the device failed").found(what);
     let (values, wanted) = (group.planes.len() / size_of::<f32>(), group.rows.len());
     if values == 0 {
         // A group without channels: nothing crosses, and nothing is read from it.
         let nothing = || on_device(device, vec![0u32], DType::U32);
-        return Ok(RawGroup { planes: nothing(), rows: nothing(), wanted });
+        return Ok(RawGroup {
+            planes: nothing(),
+            rows: nothing(),
+            wanted,
+        });
     }
     let raw = RawGroup {
         planes: tensor(device, group.planes, values, DType::F32),

@@ -37,7 +37,11 @@ fn passes(loader: &OceanLoader, passes: usize) {
 
 fn flat(device: &Device) {
     let dataset = common::memory::memory_dataset(common::memory::memory_source(40), 2);
-    let spec = ScheduleSpec { order: Order::Shuffled, batch_size: 3, ..ScheduleSpec::default() };
+    let spec = ScheduleSpec {
+        order: Order::Shuffled,
+        batch_size: 3,
+        ..ScheduleSpec::default()
+    };
     let schedule = Schedule::new(spec, dataset.groups()).unwrap();
     let batcher = OceanBatcher::new(dataset);
     let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), device).unwrap();
@@ -50,9 +54,18 @@ fn flat(device: &Device) {
     assert_eq!(loader.iter().count() as u64, loader.batches());
     let after = usage();
     println!("{device:?}: {before:?}, then {after:?}");
-    assert!(after.threads <= before.threads + 1, "{before:?}, then {after:?}");
-    assert!(after.descriptors <= before.descriptors + 1, "{before:?}, then {after:?}");
-    assert!(after.resident <= before.resident + (16 << 20), "{before:?}, then {after:?}");
+    assert!(
+        after.threads <= before.threads + 1,
+        "{before:?}, then {after:?}"
+    );
+    assert!(
+        after.descriptors <= before.descriptors + 1,
+        "{before:?}, then {after:?}"
+    );
+    assert!(
+        after.resident <= before.resident + (16 << 20),
+        "{before:?}, then {after:?}"
+    );
     assert_eq!(loader.batcher().host_pool().leased, 0);
 }
 

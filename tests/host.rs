@@ -146,13 +146,25 @@ fn no_buffer_changes_before_its_copy_is_made() {
         assert_eq!(wrong_copies(&pool, pace), 0);
         let state = pool.state();
         assert_eq!(state.leased, 0, "every lease is home");
-        assert!(state.peak_bytes <= 2 * (2 * HELD + 2) * LARGEST * size_of::<f32>(), "{state:?}");
+        assert!(
+            state.peak_bytes <= 2 * (2 * HELD + 2) * LARGEST * size_of::<f32>(),
+            "{state:?}"
+        );
     }
 }
 
 #[test]
 fn a_pool_that_takes_leases_home_early_is_found_out() {
-    let pool = HostPool::new(ReturnsEarly::new(), HostPoolOptions { keep: 0, ..Default::default() });
+    let pool = HostPool::new(
+        ReturnsEarly::new(),
+        HostPoolOptions {
+            keep: 0,
+            ..Default::default()
+        },
+    );
     let wrong = wrong_copies(&pool, Pace::Lockstep);
-    assert!(wrong > BATCHES / 2, "only {wrong} of {BATCHES} copies were wrong");
+    assert!(
+        wrong > BATCHES / 2,
+        "only {wrong} of {BATCHES} copies were wrong"
+    );
 }

@@ -114,9 +114,12 @@ unsafe impl HostAllocator for PageLockedMemory {
         use cudarc::driver::{result, sys};
         assert!(bytes > 0, "the pool never asks for an empty buffer");
         let refused = |e: cudarc::driver::DriverError| {
-            Error::new(ErrorKind::Device, "the CUDA driver refused page-locked memory")
-                .found(format!("{bytes} bytes asked"))
-                .caused_by(e)
+            Error::new(
+                ErrorKind::Device,
+                "the CUDA driver refused page-locked memory",
+            )
+            .found(format!("{bytes} bytes asked"))
+            .caused_by(e)
         };
         self.context.bind_to_thread().map_err(refused)?;
         // Not write-combined: decoders read back what they have written.
@@ -127,9 +130,12 @@ unsafe impl HostAllocator for PageLockedMemory {
         unsafe { std::ptr::write_bytes(memory, 0, bytes) };
         let aligned = NonNull::new(memory).filter(|m| m.addr().get() % HOST_ALIGN == 0);
         aligned.ok_or_else(|| {
-            Error::new(ErrorKind::Device, "the CUDA driver returned unaligned memory")
-                .expected(format!("a multiple of {HOST_ALIGN}"))
-                .found(format!("{memory:?}"))
+            Error::new(
+                ErrorKind::Device,
+                "the CUDA driver returned unaligned memory",
+            )
+            .expected(format!("a multiple of {HOST_ALIGN}"))
+            .found(format!("{memory:?}"))
         })
     }
 
