@@ -8,13 +8,14 @@
 //! ```
 
 use crate::batch::{Field, ModelBatch};
-use crate::batcher::{
-    Buffers, Fields, HostBatch, HostTensor, OceanBatcher, PreparedFields, RawGroups, RawHost,
-};
+use crate::batcher::OceanBatcher;
 use crate::dataset::{BatchContext, Group, Source};
 use crate::device::is_cpu;
 use crate::error::{Error, Result, catching};
 use crate::host::HostLease;
+use crate::host_batch::{
+    Buffers, Fields, HostBatch, HostTensor, PreparedFields, RawGroups, RawHost,
+};
 #[cfg(feature = "cube")]
 use crate::kernel::KernelConstants;
 use crate::plan::Gather;

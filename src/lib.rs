@@ -38,6 +38,7 @@ mod grid;
 mod group;
 mod groups;
 mod host;
+mod host_batch;
 #[cfg(feature = "cube")]
 mod kernel;
 mod lane;
@@ -53,10 +54,12 @@ mod permutation;
 mod plan;
 mod pool;
 mod precision;
+mod prefetch;
 mod prepare;
 mod queue;
 mod read;
 mod reader;
+mod readers;
 mod samudra_order;
 mod schedule;
 mod schema;
@@ -89,7 +92,7 @@ pub use host::{
     HOST_ALIGN, HostAllocator, HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory,
 };
 pub use lane::DevicePath;
-pub use loader::{OceanLoader, Prefetch, PrefetchTo};
+pub use loader::OceanLoader;
 pub use mask::{WetMask, WetMasks};
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
 pub use options::{OpenOptions, Strictness};
@@ -99,6 +102,7 @@ pub use plan::{
 };
 pub use pool::{READERS_VARIABLE, reader_threads, set_reader_threads};
 pub use precision::Precision;
+pub use prefetch::{Prefetch, PrefetchTo};
 pub use prepare::{ChannelConstants, DevicePreparation, MaskOrder, Preparation};
 pub use read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 pub use schedule::{Batches, Epoch, Order, Schedule, ScheduleSpec, Shard};

@@ -11,63 +11,25 @@
 //! delivered; then the pass ends. A panic anywhere below is such a failure.
 
 use crate::batch::ModelBatch;
-use crate::batcher::{HostBatch, OceanBatcher};
+use crate::batcher::OceanBatcher;
 use crate::counters::{Counters, Delivered, LoaderCounters};
 use crate::error::{Error, ErrorKind, Result, catching};
 use crate::host::HostPool;
+use crate::host_batch::HostBatch;
 use crate::lane::{DeviceLane, PreparedBy};
 use crate::plan::BatchPlan;
+use crate::prefetch::{Prefetch, PrefetchTo};
 use crate::queue::{Bounds, Consumer, NextInLine, Producer, bounded};
+use crate::readers::Readers;
 use crate::schedule::{Epoch, Schedule, Shard};
 use crate::trace::{Lane, Timeline};
 use crate::window::Window;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::Device;
-use crossbeam::channel::{Sender, unbounded};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Instant;
-
-/// How far the loader runs ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Prefetch {
-    /// Batches read ahead of the one in use. 0 reads each batch when it is asked for, on the
-    /// consumer's thread: a baseline. Default 2.
-    pub batches: usize,
-    /// Bytes of batches read ahead. A batch that alone exceeds it is still read, alone. Default
-    /// 16 GiB.
-    pub bytes: u64,
-    /// How far towards the device the next batch gets before it is asked for.
-    pub to: PrefetchTo,
-}
-
-impl Default for Prefetch {
-    fn default() -> Self {
-        Self {
-            batches: 2,
-            bytes: 16 << 30,
-            to: PrefetchTo::default(),
-        }
-    }
-}
-
-/// How far towards the device the next batch gets before it is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PrefetchTo {
-    /// To the device where that is possible, else to the host.
-    #[default]
-    Auto,
-    /// Batches wait in host memory; each is uploaded when it is asked for. Needs no memory of the
-    /// device beyond the batch in use.
-    Host,
-    /// One of the batches read ahead, the next, is on its way to the device or there: its raw
-    /// unique planes take memory beside the batch in use. For devices with an upload thread.
-    Device,
-}
 
 /// Batches of ocean windows, as a Burn [`DataLoader`].
 ///
@@ -329,76 +291,6 @@ impl Pass {
             if queue.push(Read { batch, host }, bytes).is_err() || failed {
                 return;
             }
-        }
-    }
-}
-
-type Job = Box<dyn FnOnce() + Send>;
-
-/// Reader threads, one per iterator alive at the same time, kept between passes.
-#[derive(Default)]
-struct Readers {
-    threads: Mutex<Vec<Reader>>,
-}
-
-struct Reader {
-    jobs: Option<Sender<Job>>,
-    /// Shared with the job that runs, if one does.
-    busy: Arc<()>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Readers {
-    /// Runs `work` on an idle thread, or on a new one. `signal` is dropped when the thread is idle
-    /// again, so whoever waits for it finds the thread free.
-    fn run(&self, work: impl FnOnce() + Send + 'static, signal: impl Send + 'static) -> Result<()> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = threads.iter().position(|r| Arc::strong_count(&r.busy) == 1);
-        let index = match idle {
-            Some(index) => index,
-            None => {
-                let index = threads.len();
-                threads.push(Reader::start(index)?);
-                index
-            }
-        };
-        let busy = threads[index].busy.clone();
-        let job: Job = Box::new(move || {
-            work();
-            drop(busy);
-            drop(signal);
-        });
-        match threads[index].jobs.as_ref().map(|jobs| jobs.send(job)) {
-            Some(Ok(())) => Ok(()),
-            _ => Err(Error::new(
-                ErrorKind::Interrupted,
-                "a reader thread is gone",
-            )),
-        }
-    }
-}
-
-impl Reader {
-    fn start(index: usize) -> Result<Self> {
-        let (jobs, work) = unbounded::<Job>();
-        let thread = std::thread::Builder::new()
-            .name(format!("om4-reader-{index}"))
-            .spawn(move || work.into_iter().for_each(|job| job()))
-            .map_err(|e| Error::new(ErrorKind::Io, "cannot start a reader thread").caused_by(e))?;
-        Ok(Self {
-            jobs: Some(jobs),
-            busy: Arc::default(),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // Iterators borrow the loader, so all are gone: at most one read is still in flight.
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
         }
     }
 }
