@@ -45,6 +45,7 @@ pub fn try_memory_dataset(
             .map(|c| (c.clone(), channel.clone()))
             .collect(),
         planes: Arc::new(source),
+        warnings: Vec::new(),
     };
     let names = |list: &[&str]| list.iter().map(|n| n.parse().unwrap()).collect();
     let options = DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"])).with_window(

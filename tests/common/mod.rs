@@ -14,12 +14,12 @@ pub fn fixtures(folder: &str) -> Option<PathBuf> {
     shared(&format!("fixtures/{folder}"))
 }
 
-/// A folder beside the project.
+/// A file or folder beside the project.
 pub fn shared(folder: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../shared")
         .join(folder);
-    if root.is_dir() {
+    if root.exists() {
         return Some(root);
     }
     assert!(
