@@ -94,6 +94,7 @@ fn dataset_of(source: impl PlaneSource + 'static, options: &DatasetOptions) -> O
         time: TimeAxis::decode(&days, "days since 2000-01-01", "julian").unwrap(),
         grid: Arc::new(Grid::of_shape(source.plane())),
         surface: constants(0).wet,
+        warnings: Vec::new(),
         channels: channels.collect(),
         planes: Arc::new(source),
     };
