@@ -45,22 +45,44 @@ fn dataset(rows: usize, delay: Duration) -> Result<OceanDataset> {
     let source = MemorySource::new(channels.into(), rows, shape, |row, channel, cell| {
         (row * 7 + channel * 3 + cell % 180) as f32
     });
-    let wet = Arc::new(WetMask::new(shape, (0..shape.cells()).map(|c| c % 3 > 0).collect())?);
-    let constants = ChannelConstants { mean: 100.0, std: 50.0, wet: wet.clone() };
-    let channel = OceanChannel { constants, unit: None };
+    let wet = Arc::new(WetMask::new(
+        shape,
+        (0..shape.cells()).map(|c| c % 3 > 0).collect(),
+    )?);
+    let constants = ChannelConstants {
+        mean: 100.0,
+        std: 50.0,
+        wet: wet.clone(),
+    };
+    let channel = OceanChannel {
+        constants,
+        unit: None,
+    };
     let days = TimeValues::Int((0..rows as i64).collect());
     let ocean = Ocean {
         time: TimeAxis::decode(&days, "days since 2000-01-01", "julian")?,
         grid: Arc::new(Grid::of_shape(shape)),
         surface: wet,
         warnings: Vec::new(),
-        channels: source.channels().iter().map(|c| (c.clone(), channel.clone())).collect(),
+        channels: source
+            .channels()
+            .iter()
+            .map(|c| (c.clone(), channel.clone()))
+            .collect(),
         planes: Arc::new(FaultySource::new(source, Fault::Delay(delay))),
     };
-    let list = |names: &[&str]| names.iter().map(|n| n.parse()).collect::<Result<Vec<_>, _>>();
+    let list = |names: &[&str]| {
+        names
+            .iter()
+            .map(|n| n.parse())
+            .collect::<Result<Vec<_>, _>>()
+    };
     let options = DatasetOptions::new(list(&names[..3])?, list(&names[3..])?)
         .with_window(WindowSpec::default().with_steps(2));
-    let pair = OceanPair { input: ocean, label: None };
+    let pair = OceanPair {
+        input: ocean,
+        label: None,
+    };
     Ok(OceanDataset::from_oceans(vec![pair], &options)?)
 }
 
@@ -76,11 +98,14 @@ fn consume(inputs: Tensor<4>, busy: Duration) {
 
 fn measure(device: &Device, options: &Options, timeline: &Timeline) -> Result<f64> {
     let dataset = dataset(options.batches + 20, Duration::from_millis(options.read))?;
-    let spec = ScheduleSpec { batch_size: 1, ..ScheduleSpec::default() };
+    let spec = ScheduleSpec {
+        batch_size: 1,
+        ..ScheduleSpec::default()
+    };
     let schedule = Schedule::new(spec, dataset.groups())?;
     let batcher = OceanBatcher::new(dataset);
-    let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), device)?
-        .with_timeline(timeline);
+    let loader =
+        OceanLoader::new(batcher, schedule, Prefetch::default(), device)?.with_timeline(timeline);
     let mut computed = Duration::ZERO;
     for batch in loader.iter().take(options.batches) {
         let started = Instant::now();
@@ -113,7 +138,11 @@ fn main() -> Result<()> {
         if let Some(path) = &options.trace {
             timeline.write(path)?;
         }
-        ensure!(share < 0.02, "the consumer waited for {:.1} % of its time", share * 100.0);
+        ensure!(
+            share < 0.02,
+            "the consumer waited for {:.1} % of its time",
+            share * 100.0
+        );
     }
     Ok(())
 }
