@@ -348,6 +348,10 @@ impl Batches<'_> {
             uploads,
         };
         let batch = lane.finish(host, &loader.batcher, &loader.timeline, self.delivered)?;
+        if let From::Queue(queue, _) = &self.source {
+            // Only now: on the device's one runner the next upload would delay this batch's kernels.
+            queue.start_next();
+        }
         loader.counters.delivered(&delivered);
         self.windows += delivered.windows;
         self.delivered += 1;

@@ -18,6 +18,8 @@ pub(crate) type NextInLine<T> = Box<dyn Fn(T) -> T + Send + Sync>;
 struct State<T> {
     waiting: VecDeque<(T, u64)>,
     bytes: u64,
+    /// Whether the first item waiting has passed through `next_in_line`.
+    first_started: bool,
     producer_gone: bool,
     consumer_gone: bool,
 }
@@ -51,8 +53,9 @@ pub(crate) struct Consumer<T>(Arc<Shared<T>>);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConsumerGone;
 
-/// A queue within the given bounds. Each item passes through `next_in_line` once, as soon as it is
-/// the first one waiting: work that should be one item ahead of the consumer starts there.
+/// A queue within the given bounds. An item passes through `next_in_line` at most once: when it is
+/// pushed into an empty queue, or is the first one waiting at [`Consumer::start_next`]. Work that
+/// should be one item ahead of the consumer starts there.
 pub(crate) fn bounded<T>(
     bounds: Bounds,
     next_in_line: NextInLine<T>,
@@ -63,6 +66,7 @@ pub(crate) fn bounded<T>(
         state: Mutex::new(State {
             waiting: VecDeque::new(),
             bytes: 0,
+            first_started: false,
             producer_gone: false,
             consumer_gone: false,
         }),
@@ -96,6 +100,7 @@ impl<T> Producer<T> {
             return Err(ConsumerGone);
         }
         let first = state.waiting.is_empty();
+        state.first_started |= first;
         let item = if first {
             (self.0.next_in_line)(item)
         } else {
@@ -122,11 +127,7 @@ impl<T> Consumer<T> {
         loop {
             if let Some((item, bytes)) = state.waiting.pop_front() {
                 state.bytes -= bytes;
-                if let Some((next, bytes)) = state.waiting.pop_front() {
-                    state
-                        .waiting
-                        .push_front(((self.0.next_in_line)(next), bytes));
-                }
+                state.first_started = false;
                 self.0.changed.notify_all();
                 return Some(item);
             }
@@ -134,6 +135,23 @@ impl<T> Consumer<T> {
                 return None;
             }
             state = self.0.wait(state);
+        }
+    }
+}
+
+impl<T> Consumer<T> {
+    /// Passes the first item waiting through `next_in_line`, if there is one that has not yet: to
+    /// be called when the item before it needs nothing any more that this one could get ahead of.
+    pub fn start_next(&self) {
+        let mut state = self.0.lock();
+        if state.first_started {
+            return;
+        }
+        if let Some((next, bytes)) = state.waiting.pop_front() {
+            state
+                .waiting
+                .push_front(((self.0.next_in_line)(next), bytes));
+            state.first_started = true;
         }
     }
 }
@@ -180,11 +198,14 @@ mod tests {
         }
         assert_eq!(seen(), [0]);
         assert_eq!(consumer.pop(), Some(100));
-        assert_eq!(seen(), [0, 1]);
-        assert_eq!((consumer.pop(), consumer.pop()), (Some(101), Some(102)));
+        assert_eq!(seen(), [0], "not before the consumer says so");
+        consumer.start_next();
+        consumer.start_next();
+        assert_eq!(seen(), [0, 1], "once");
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(101), Some(2)));
         // The queue was empty: the next one is first in line at once.
         producer.push(3, 1).unwrap();
-        assert_eq!(seen(), [0, 1, 2, 3]);
+        assert_eq!(seen(), [0, 1, 3]);
         drop(producer);
         assert_eq!((consumer.pop(), consumer.pop()), (Some(103), None));
     }
