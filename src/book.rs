@@ -14,5 +14,6 @@ chapters! {
     own_store: "../book/src/own-store.md";
     batch: "../book/src/batch.md";
     order: "../book/src/order.md";
+    device: "../book/src/device.md";
     models: "../book/src/models.md";
 }

@@ -3,50 +3,33 @@
 //! ```text
 //!  consumer            queue (bounded in batches and bytes)        reader thread
 //!  next() ◀── finish ◀── [ batch N+1 ][ batch N+2 ] ◀── push ◀── plan, lease, read (Rayon)
+//!                          │
+//!                          └ prefetched to the device: its upload starts when it is next in line
 //! ```
 //!
 //! The first failure of a pass arrives once, in its place in the order; good batches before it are
 //! delivered; then the pass ends. A panic anywhere below is such a failure.
 
 use crate::batch::ModelBatch;
-use crate::batcher::{HostBatch, OceanBatcher, PreparedBy};
-use crate::counters::{Counters, LoaderCounters};
-use crate::error::{Error, ErrorKind, Result};
+use crate::batcher::OceanBatcher;
+use crate::counters::{Counters, Delivered, LoaderCounters};
+use crate::error::{Error, ErrorKind, Result, catching};
+use crate::host::HostPool;
+use crate::host_batch::HostBatch;
+use crate::lane::{DeviceLane, PreparedBy};
 use crate::plan::BatchPlan;
-use crate::queue::{Bounds, Consumer, Producer, bounded};
+use crate::prefetch::{Prefetch, PrefetchTo};
+use crate::queue::{Bounds, Consumer, NextInLine, Producer, bounded};
+use crate::readers::Readers;
 use crate::schedule::{Epoch, Schedule, Shard};
+use crate::trace::{Lane, Timeline};
 use crate::window::Window;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::Device;
-use crossbeam::channel::{Sender, unbounded};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Instant;
-
-/// How far the loader runs ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Prefetch {
-    /// Batches read ahead of the one in use. 0 reads each batch when it is asked for, on the
-    /// consumer's thread: a baseline. Default 2.
-    pub batches: usize,
-    /// Bytes of batches read ahead. A batch that alone exceeds it is still read, alone. Default
-    /// 16 GiB.
-    pub bytes: u64,
-}
-
-impl Default for Prefetch {
-    fn default() -> Self {
-        Self {
-            batches: 2,
-            bytes: 16 << 30,
-        }
-    }
-}
 
 /// Batches of ocean windows, as a Burn [`DataLoader`].
 ///
@@ -62,13 +45,15 @@ pub struct OceanLoader {
     passes: AtomicUsize,
     readers: Readers,
     counters: Counters,
+    timeline: Timeline,
 }
 
 impl OceanLoader {
     /// A loader that delivers to `device`.
     ///
     /// # Errors
-    /// A schedule over another number of windows than the data set has.
+    /// A schedule over another number of windows than the data set has, or a prefetch that the
+    /// device cannot serve.
     pub fn new(
         batcher: OceanBatcher,
         schedule: Schedule,
@@ -83,35 +68,43 @@ impl OceanLoader {
                     .found(schedule.groups().windows()),
             );
         }
-        let counters = Counters::default();
-        Ok(Self::assemble(
+        let loader = Self {
             batcher,
             schedule,
             prefetch,
-            device.clone(),
-            0,
-            counters,
-        ))
-    }
-
-    fn assemble(
-        batcher: OceanBatcher,
-        schedule: Schedule,
-        prefetch: Prefetch,
-        device: Device,
-        starting_pass: usize,
-        counters: Counters,
-    ) -> Self {
-        Self {
-            batcher,
-            schedule,
-            prefetch,
-            device,
-            starting_pass,
+            device: device.clone(),
+            starting_pass: 0,
             passes: AtomicUsize::new(0),
             readers: Readers::default(),
-            counters,
+            counters: Counters::default(),
+            timeline: Timeline::default(),
+        };
+        loader.ahead(&loader.batcher.lane(device)?)?;
+        for warning in loader.warnings()? {
+            log::warn!("{warning}");
         }
+        Ok(loader)
+    }
+
+    /// Another loader over the same batcher, counters and timeline, from the starting pass.
+    fn with(&self, schedule: Schedule, device: Device) -> Self {
+        Self {
+            batcher: self.batcher.clone(),
+            schedule,
+            prefetch: self.prefetch,
+            device,
+            starting_pass: self.starting_pass,
+            passes: AtomicUsize::new(0),
+            readers: Readers::default(),
+            counters: self.counters.clone(),
+            timeline: self.timeline.clone(),
+        }
+    }
+
+    /// Records what happens when into `timeline`.
+    pub fn with_timeline(mut self, timeline: &Timeline) -> Self {
+        self.timeline = timeline.clone();
+        self
     }
 
     /// Makes the next pass epoch `pass`: after `Learner`'s `checkpoint(k)`, that is k.
@@ -140,23 +133,101 @@ impl OceanLoader {
         self.schedule.steps()
     }
 
-    fn pass(&self) -> Pass {
-        let pass = self.starting_pass + self.passes.fetch_add(1, Ordering::SeqCst);
-        Pass {
-            batcher: self.batcher.clone(),
-            epoch: self.schedule.epoch(pass as u64),
-            prepared_by: PreparedBy::of(&self.device),
-            counters: self.counters.clone(),
+    /// What makes this loader slower than it could be, judged by its first batch; also logged when
+    /// it is made.
+    ///
+    /// # Errors
+    /// The first batch cannot be planned.
+    pub fn warnings(&self) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        if self.batches() == 0 {
+            return Ok(warnings);
+        }
+        let planned = self.pass(0)?.plan(0)?;
+        let (planes, readers) = (planned.plan.unique_planes(), rayon::current_num_threads());
+        if planes < readers {
+            warnings.push(format!(
+                "a batch has {planes} planes, fewer than the {readers} reader threads: some idle"
+            ));
+        }
+        if self.prefetch.batches > 0 && planned.bytes > self.prefetch.bytes {
+            warnings.push(format!(
+                "a batch of {} bytes exceeds the prefetch bound of {} bytes: it is read alone",
+                planned.bytes, self.prefetch.bytes
+            ));
+        }
+        Ok(warnings)
+    }
+
+    /// Whether the next batch is sent to the device before it is asked for.
+    fn ahead(&self, lane: &DeviceLane) -> Result<bool> {
+        let possible = lane.prepared_by() == PreparedBy::Kernel && self.prefetch.batches > 0;
+        match self.prefetch.to {
+            PrefetchTo::Host => Ok(false),
+            PrefetchTo::Auto => Ok(possible),
+            PrefetchTo::Device if possible => Ok(true),
+            PrefetchTo::Device => Err(Error::config("batches cannot be prefetched to this device")
+                .expected("a device with an upload thread, and at least 1 batch of prefetch")
+                .found(format!(
+                    "{:?}, {} batches of prefetch",
+                    self.device, self.prefetch.batches
+                ))),
         }
     }
+
+    fn pass(&self, epoch: usize) -> Result<Pass> {
+        Ok(Pass {
+            epoch: self.schedule.epoch(epoch as u64),
+            lane: self.batcher.lane(&self.device)?,
+            pool: self.batcher.pool(&self.device)?,
+            batcher: self.batcher.clone(),
+            counters: self.counters.clone(),
+            timeline: self.timeline.clone(),
+        })
+    }
+
+    fn start(&self, pass: Pass) -> Result<From> {
+        let ahead = self.ahead(&pass.lane)?;
+        if self.prefetch.batches == 0 {
+            return Ok(From::Here(pass));
+        }
+        let bounds = Bounds {
+            items: self.prefetch.batches,
+            bytes: self.prefetch.bytes,
+        };
+        let (lane, timeline) = (pass.lane.clone(), self.timeline.clone());
+        let start: NextInLine<Read> = match ahead {
+            true => Box::new(move |read: Read| Read {
+                host: read
+                    .host
+                    .map(|host| lane.start(host, &timeline, read.batch)),
+                ..read
+            }),
+            false => Box::new(|read| read),
+        };
+        let (producer, consumer) = bounded(bounds, start);
+        let producer = Arc::new(producer);
+        let signal = producer.clone();
+        let lane = pass.lane.clone();
+        self.readers.run(move || pass.run(&producer), signal)?;
+        Ok(From::Queue(consumer, lane))
+    }
+}
+
+/// A batch in the queue, or the failure that stands in its place.
+struct Read {
+    batch: u64,
+    host: Result<HostBatch>,
 }
 
 /// All that is needed to read one pass.
 struct Pass {
     batcher: OceanBatcher,
     epoch: Epoch,
-    prepared_by: PreparedBy,
+    lane: DeviceLane,
+    pool: HostPool,
     counters: Counters,
+    timeline: Timeline,
 }
 
 /// A batch that is known but not read.
@@ -182,7 +253,9 @@ impl Pass {
             .map(find)
             .collect::<Result<Vec<_>>>()?;
         let plan = dataset.plan(&windows)?;
-        let bytes = self.batcher.host_bytes(&windows, &plan, self.prepared_by)?;
+        let bytes = self
+            .batcher
+            .host_bytes(&windows, &plan, self.lane.prepared_by())?;
         Ok(Planned {
             windows,
             plan,
@@ -190,117 +263,34 @@ impl Pass {
         })
     }
 
-    fn read(&self, planned: Planned) -> Result<HostBatch> {
+    fn read(&self, planned: Planned, batch: u64) -> Result<HostBatch> {
         let started = Instant::now();
+        let by = self.lane.prepared_by();
         let read = || {
             self.batcher
-                .read(planned.windows, planned.plan, self.prepared_by)
+                .read(planned.windows, planned.plan, by, &self.pool)
         };
-        let host = catching("the reader", read)?;
+        let host = self
+            .timeline
+            .record(Lane::Read, batch, || catching("the reader", read))?;
         self.counters
             .read(&host.counts, host.nan_in_ocean, started.elapsed());
         Ok(host)
     }
 
     /// The reader thread's work: until the end, the first failure, or the consumer's departure.
-    fn run(&self, queue: &Producer<Result<HostBatch>>) {
+    fn run(&self, queue: &Producer<Read>) {
         for batch in 0..self.epoch.len() {
             let planned = catching("the planner", || self.plan(batch));
             let bytes = planned.as_ref().map_or(0, |p| p.bytes);
             if queue.reserve(bytes).is_err() {
                 return;
             }
-            let host = planned.and_then(|p| self.read(p));
+            let host = planned.and_then(|p| self.read(p, batch));
             let failed = host.is_err();
-            if queue.push(host, bytes).is_err() || failed {
+            if queue.push(Read { batch, host }, bytes).is_err() || failed {
                 return;
             }
-        }
-    }
-}
-
-/// Runs `f`, and makes an error of a panic.
-fn catching<T>(what: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
-        Err(
-            Error::new(ErrorKind::Interrupted, format!("{what} panicked"))
-                .found(panic_text(&*panic)),
-        )
-    })
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without words")
-}
-
-type Job = Box<dyn FnOnce() + Send>;
-
-/// Reader threads, one per iterator alive at the same time, kept between passes.
-#[derive(Default)]
-struct Readers {
-    threads: Mutex<Vec<Reader>>,
-}
-
-struct Reader {
-    jobs: Option<Sender<Job>>,
-    /// Shared with the job that runs, if one does.
-    busy: Arc<()>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Readers {
-    /// Runs `work` on an idle thread, or on a new one. `signal` is dropped when the thread is idle
-    /// again, so whoever waits for it finds the thread free.
-    fn run(&self, work: impl FnOnce() + Send + 'static, signal: impl Send + 'static) -> Result<()> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = threads.iter().position(|r| Arc::strong_count(&r.busy) == 1);
-        let index = match idle {
-            Some(index) => index,
-            None => {
-                let index = threads.len();
-                threads.push(Reader::start(index)?);
-                index
-            }
-        };
-        let busy = threads[index].busy.clone();
-        let job: Job = Box::new(move || {
-            work();
-            drop(busy);
-            drop(signal);
-        });
-        match threads[index].jobs.as_ref().map(|jobs| jobs.send(job)) {
-            Some(Ok(())) => Ok(()),
-            _ => Err(Error::new(
-                ErrorKind::Interrupted,
-                "a reader thread is gone",
-            )),
-        }
-    }
-}
-
-impl Reader {
-    fn start(index: usize) -> Result<Self> {
-        let (jobs, work) = unbounded::<Job>();
-        let thread = std::thread::Builder::new()
-            .name(format!("om4-reader-{index}"))
-            .spawn(move || work.into_iter().for_each(|job| job()))
-            .map_err(|e| Error::new(ErrorKind::Io, "cannot start a reader thread").caused_by(e))?;
-        Ok(Self {
-            jobs: Some(jobs),
-            busy: Arc::default(),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // Iterators borrow the loader, so all are gone: at most one read is still in flight.
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
         }
     }
 }
@@ -311,12 +301,14 @@ struct Batches<'a> {
     source: From,
     delivered: u64,
     windows: usize,
+    /// When the last batch was handed out.
+    handed_out: Option<Instant>,
     ended: bool,
 }
 
 /// Where host batches come from.
 enum From {
-    Queue(Consumer<Result<HostBatch>>),
+    Queue(Consumer<Read>, DeviceLane),
     /// Read when asked for.
     Here(Pass),
     /// The pass could not start.
@@ -324,29 +316,44 @@ enum From {
 }
 
 impl Batches<'_> {
-    fn host_batch(&mut self) -> Option<Result<HostBatch>> {
+    fn host_batch(&mut self) -> Option<Result<(HostBatch, DeviceLane)>> {
+        let batch = self.delivered;
         match &mut self.source {
             From::Failed(error) => error.take().map(Err),
-            _ if self.delivered == self.loader.batches() => None,
-            From::Here(pass) => Some(pass.plan(self.delivered).and_then(|p| pass.read(p))),
-            From::Queue(queue) => Some(queue.pop().unwrap_or_else(|| {
+            _ if batch == self.loader.batches() => None,
+            From::Here(pass) => {
+                let read = pass.plan(batch).and_then(|p| pass.read(p, batch));
+                Some(read.map(|host| (host, pass.lane.clone())))
+            }
+            From::Queue(queue, lane) => Some(match queue.pop() {
+                Some(read) => read.host.map(|host| (host, lane.clone())),
                 // The thread died without a word: never a silent end of an epoch.
-                Err(
+                None => Err(
                     Error::new(ErrorKind::Interrupted, "the reader thread ended early")
                         .expected(format!("{} batches", self.loader.batches()))
-                        .found(self.delivered),
-                )
-            })),
+                        .found(batch),
+                ),
+            }),
         }
     }
 
-    fn deliver(&mut self, host: HostBatch) -> Result<ModelBatch> {
+    fn deliver(&mut self, host: HostBatch, lane: &DeviceLane) -> Result<ModelBatch> {
         let loader = self.loader;
-        let (windows, bytes) = (host.windows.len(), host.bytes());
-        let (shown, unique) = (host.plan.touched_planes(), host.plan.unique_planes());
-        let batch = catching("the device", || loader.batcher.finish(host, &loader.device))?;
-        loader.counters.delivered(windows, shown, unique, bytes);
-        self.windows += windows;
+        let (bytes, uploads) = host.crossing();
+        let delivered = Delivered {
+            windows: host.windows.len(),
+            shown_planes: host.shown_planes,
+            unique_planes: host.unique_planes,
+            bytes,
+            uploads,
+        };
+        let batch = lane.finish(host, &loader.batcher, &loader.timeline, self.delivered)?;
+        if let From::Queue(queue, _) = &self.source {
+            // Only now: on the device's one runner the next upload would delay this batch's kernels.
+            queue.start_next();
+        }
+        loader.counters.delivered(&delivered);
+        self.windows += delivered.windows;
         self.delivered += 1;
         Ok(batch)
     }
@@ -360,13 +367,18 @@ impl Iterator for Batches<'_> {
             return None;
         }
         let asked = Instant::now();
-        let batch = self
-            .host_batch()
-            .map(|host| host.and_then(|host| self.deliver(host)));
+        if let Some(handed_out) = self.handed_out.take() {
+            self.loader
+                .timeline
+                .span(Lane::Model, self.delivered - 1, handed_out, asked);
+        }
+        let batch = self.host_batch();
+        let batch = batch.map(|b| b.and_then(|(host, lane)| self.deliver(host, &lane)));
         if batch.is_some() {
             self.loader
                 .counters
                 .waited(asked.elapsed(), self.delivered <= 1);
+            self.handed_out = Some(Instant::now());
         }
         self.ended = !matches!(batch, Some(Ok(_)));
         batch.map(|b| b.map_err(DatasetError::new))
@@ -385,27 +397,14 @@ impl DataLoaderIterator<ModelBatch> for Batches<'_> {
 
 impl DataLoader<ModelBatch> for OceanLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<ModelBatch> + 'a> {
-        let pass = self.pass();
-        let source = if self.prefetch.batches == 0 {
-            From::Here(pass)
-        } else {
-            let bounds = Bounds {
-                items: self.prefetch.batches,
-                bytes: self.prefetch.bytes,
-            };
-            let (producer, consumer) = bounded(bounds);
-            let producer = Arc::new(producer);
-            let signal = producer.clone();
-            match self.readers.run(move || pass.run(&producer), signal) {
-                Ok(()) => From::Queue(consumer),
-                Err(error) => From::Failed(Some(error)),
-            }
-        };
+        let epoch = self.starting_pass + self.passes.fetch_add(1, Ordering::SeqCst);
+        let source = self.pass(epoch).and_then(|pass| self.start(pass));
         Box::new(Batches {
             loader: self,
-            source,
+            source: source.unwrap_or_else(|error| From::Failed(Some(error))),
             delivered: 0,
             windows: 0,
+            handed_out: None,
             ended: false,
         })
     }
@@ -423,14 +422,7 @@ impl DataLoader<ModelBatch> for OceanLoader {
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<ModelBatch>> {
-        Arc::new(Self::assemble(
-            self.batcher.clone(),
-            self.schedule.clone(),
-            self.prefetch,
-            device.clone(),
-            self.starting_pass,
-            self.counters.clone(),
-        ))
+        Arc::new(self.with(self.schedule.clone(), device.clone()))
     }
 
     /// One of n equal shares, for n devices. Each epoch is shuffled as a whole and then dealt out
@@ -441,13 +433,7 @@ impl DataLoader<ModelBatch> for OceanLoader {
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<ModelBatch>> {
         let shard = Shard::of_slice(self.num_items(), start, end);
         let schedule = shard.and_then(|shard| self.schedule.shard(shard));
-        Arc::new(Self::assemble(
-            self.batcher.clone(),
-            schedule.unwrap_or_else(|e| panic!("{e}")),
-            self.prefetch,
-            self.device.clone(),
-            self.starting_pass,
-            self.counters.clone(),
-        ))
+        let schedule = schedule.unwrap_or_else(|e| panic!("{e}"));
+        Arc::new(self.with(schedule, self.device.clone()))
     }
 }

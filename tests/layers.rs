@@ -5,19 +5,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const PLANNING: &[&str] = &[
+    "arrange",
     "calendar",
     "cpython_random",
     "error",
     "groups",
     "permutation",
     "plan",
+    "prefetch",
     "queue",
     "read",
+    "readers",
     "samudra_order",
     "schedule",
     "schema",
     "state",
     "time",
+    "trace",
     "window",
 ];
 const READING: &[&str] = &[
@@ -27,8 +31,22 @@ const READING: &[&str] = &[
 /// Writes stores; knows what reading knows.
 const WRITING: &[&str] = &["synth"];
 const DEVICE: &[&str] = &[
-    "batch", "batcher", "counters", "dataset", "device", "host", "loader", "ocean", "prepare",
-    "sink", "testing",
+    "batch",
+    "batcher",
+    "counters",
+    "dataset",
+    "device",
+    "host",
+    "host_batch",
+    "kernel",
+    "lane",
+    "loader",
+    "ocean",
+    "precision",
+    "prepare",
+    "sink",
+    "testing",
+    "upload",
 ];
 
 fn sources() -> Vec<(String, PathBuf)> {
