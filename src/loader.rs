@@ -12,9 +12,12 @@ use crate::batch::ModelBatch;
 use crate::batcher::{HostBatch, OceanBatcher, PreparedBy};
 use crate::counters::{Counters, LoaderCounters};
 use crate::error::{Error, ErrorKind, Result};
+use crate::place::{Latest, Place, Start};
 use crate::plan::BatchPlan;
 use crate::queue::{Bounds, Consumer, Producer, bounded};
-use crate::schedule::{Epoch, Schedule, Shard};
+use crate::schedule::{Epoch, Schedule};
+use crate::split::{Part, Splits};
+use crate::state::{LoaderState, Position};
 use crate::window::Window;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
@@ -22,8 +25,8 @@ use burn::tensor::Device;
 use crossbeam::channel::{Sender, unbounded};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -53,15 +56,42 @@ impl Default for Prefetch {
 /// Pass p (counted from the starting pass) delivers epoch p of the schedule, so the order never
 /// depends on threads or prefetching. Iterators are independent of each other: each has a reader
 /// thread to itself, and threads are kept for the next pass.
+///
+/// # Interruption
+/// [`state`](Self::state) says how far the loader is, [`resume`](Self::resume) goes on from there:
+/// in the middle of an epoch, with batch after batch as if nothing had happened, whatever the number
+/// of threads and the prefetch depth are now.
+///
+/// ```
+/// # use burn::data::dataloader::DataLoader;
+/// # use burn_om4::{LoaderState, OceanLoader, Result};
+/// # fn train(make: impl Fn() -> Result<OceanLoader>) -> Result<()> {
+/// let loader = make()?;
+/// let mut batches = loader.iter();
+/// // ... some steps later, between two of them:
+/// let saved = loader.state().to_json();
+///
+/// // ... in another process:
+/// let loader = make()?.resume(&LoaderState::from_json(&saved)?)?;
+/// for batch in loader.iter() { /* the rest of that epoch */ }
+/// for batch in loader.iter() { /* the next epoch, whole */ }
+/// # drop(batches); Ok(()) }
+/// ```
 pub struct OceanLoader {
     batcher: OceanBatcher,
     schedule: Schedule,
     prefetch: Prefetch,
     device: Device,
-    starting_pass: usize,
-    passes: AtomicUsize,
+    start: Start,
+    passes: AtomicU64,
+    latest: Latest,
     readers: Readers,
     counters: Counters,
+    splits: Splits,
+    /// Where this is a slice of another loader.
+    part: Option<Part>,
+    /// The slice's share of the schedule, known once all slices are there.
+    share: OnceLock<Schedule>,
 }
 
 impl OceanLoader {
@@ -83,41 +113,75 @@ impl OceanLoader {
                     .found(schedule.groups().windows()),
             );
         }
-        let counters = Counters::default();
-        Ok(Self::assemble(
+        Ok(Self {
             batcher,
             schedule,
             prefetch,
-            device.clone(),
-            0,
-            counters,
-        ))
+            device: device.clone(),
+            start: Start::of_epoch(0),
+            passes: AtomicU64::new(0),
+            latest: Latest::default(),
+            readers: Readers::default(),
+            counters: Counters::default(),
+            splits: Splits::default(),
+            part: None,
+            share: OnceLock::new(),
+        })
     }
 
-    fn assemble(
-        batcher: OceanBatcher,
-        schedule: Schedule,
-        prefetch: Prefetch,
-        device: Device,
-        starting_pass: usize,
-        counters: Counters,
-    ) -> Self {
+    /// Another loader with the same batcher, counters and place, before its first pass.
+    fn sibling(&self, device: &Device, part: Option<Part>) -> Self {
         Self {
-            batcher,
-            schedule,
-            prefetch,
-            device,
-            starting_pass,
-            passes: AtomicUsize::new(0),
+            batcher: self.batcher.clone(),
+            schedule: self.schedule.clone(),
+            prefetch: self.prefetch,
+            device: device.clone(),
+            start: self.start.clone(),
+            passes: AtomicU64::new(0),
+            latest: self.latest.clone(),
             readers: Readers::default(),
-            counters,
+            counters: self.counters.clone(),
+            splits: Splits::default(),
+            part,
+            share: OnceLock::new(),
         }
     }
 
     /// Makes the next pass epoch `pass`: after `Learner`'s `checkpoint(k)`, that is k.
     pub fn starting_at(mut self, pass: usize) -> Self {
-        self.starting_pass = pass;
+        self.start = Start::of_epoch(pass as u64);
         self
+    }
+
+    /// Goes on from a saved state: the next pass delivers what the saved epoch had left, the passes
+    /// after it the epochs that follow. What may differ from the saved run is listed at
+    /// [`LoaderState`].
+    ///
+    /// # Errors
+    /// The data set, the order or the seed is another one, or the position cannot be reached with
+    /// this world or batch size.
+    pub fn resume(mut self, state: &LoaderState) -> Result<Self> {
+        let position = state.resume(&self.schedule, self.batcher.dataset().fingerprint())?;
+        self.start = Start {
+            position,
+            saved: Some(state.clone()),
+        };
+        Ok(self)
+    }
+
+    /// How far this loader is: the place of the iterator that was made last, by the batches it has
+    /// delivered. Batches that are read ahead do not count. Before the first iterator it is where
+    /// that one will start.
+    ///
+    /// Ask between two batches, on the thread that takes them. Copies on other devices and slices
+    /// count as this loader: with slices it is what every one of them has delivered, as a state of
+    /// that many more ranks. An older iterator that is still in use does not count.
+    pub fn state(&self) -> LoaderState {
+        let store = self.batcher.dataset().fingerprint().clone();
+        match self.latest.get() {
+            Some((schedule, position)) => LoaderState::new(&schedule, position, store),
+            None => LoaderState::new(&self.schedule, self.start.position, store),
+        }
     }
 
     /// The batcher.
@@ -140,14 +204,67 @@ impl OceanLoader {
         self.schedule.steps()
     }
 
-    fn pass(&self) -> Pass {
-        let pass = self.starting_pass + self.passes.fetch_add(1, Ordering::SeqCst);
-        Pass {
+    /// What this loader delivers: the schedule, or a slice's share of it.
+    fn share(&self) -> Result<&Schedule> {
+        let Some(part) = &self.part else {
+            return Ok(&self.schedule);
+        };
+        if self.share.get().is_none() {
+            let share = self.schedule.shard(part.shard()?)?;
+            return Ok(self.share.get_or_init(|| share));
+        }
+        Ok(self.share.get().unwrap_or(&self.schedule))
+    }
+
+    /// Where the first pass starts, in steps of `share`.
+    fn first(&self, share: &Schedule) -> Result<Position> {
+        match (&self.part, &self.start.saved) {
+            (Some(_), Some(state)) => state.resume(share, self.batcher.dataset().fingerprint()),
+            _ => Ok(self.start.position),
+        }
+    }
+
+    /// The next pass, and its place, which is the loader's from now on.
+    fn next_pass(&self) -> Result<(Pass, Place)> {
+        let share = self.share()?;
+        let first = self.first(share)?;
+        let position = match self.passes.fetch_add(1, Ordering::SeqCst) {
+            0 => first,
+            pass => Position {
+                epoch: first.epoch.saturating_add(pass),
+                delivered: 0,
+            },
+        };
+        let place = Place::new(position);
+        if let Some(part) = &self.part {
+            part.begins(&place);
+        }
+        let split = self.part.as_ref().map(Part::split);
+        self.latest.begins(share, &place, first, split);
+        let pass = Pass {
             batcher: self.batcher.clone(),
-            epoch: self.schedule.epoch(pass as u64),
+            epoch: share.epoch(position.epoch),
+            first: position.delivered,
+            part: self.part.clone(),
             prepared_by: PreparedBy::of(&self.device),
             counters: self.counters.clone(),
+        };
+        Ok((pass, place))
+    }
+
+    fn start(&self, pass: Pass) -> Result<From> {
+        if self.prefetch.batches == 0 {
+            return Ok(From::Here(pass));
         }
+        let bounds = Bounds {
+            items: self.prefetch.batches,
+            bytes: self.prefetch.bytes,
+        };
+        let (producer, consumer) = bounded(bounds);
+        let producer = Arc::new(producer);
+        let signal = producer.clone();
+        self.readers.run(move || pass.run(&producer), signal)?;
+        Ok(From::Queue(consumer))
     }
 }
 
@@ -155,6 +272,9 @@ impl OceanLoader {
 struct Pass {
     batcher: OceanBatcher,
     epoch: Epoch,
+    /// The first batch to deliver.
+    first: u64,
+    part: Option<Part>,
     prepared_by: PreparedBy,
     counters: Counters,
 }
@@ -202,15 +322,28 @@ impl Pass {
         Ok(host)
     }
 
+    /// Reads a batch, and lets the other slices know when that failed.
+    fn known(&self, planned: Result<Planned>, batch: u64) -> Result<HostBatch> {
+        let host = planned.and_then(|p| self.read(p));
+        if let (Err(error), Some(part)) = (&host, &self.part) {
+            let at = Position {
+                epoch: self.epoch.number(),
+                delivered: batch,
+            };
+            part.failed(at, error);
+        }
+        host
+    }
+
     /// The reader thread's work: until the end, the first failure, or the consumer's departure.
     fn run(&self, queue: &Producer<Result<HostBatch>>) {
-        for batch in 0..self.epoch.len() {
+        for batch in self.first..self.epoch.len() {
             let planned = catching("the planner", || self.plan(batch));
             let bytes = planned.as_ref().map_or(0, |p| p.bytes);
             if queue.reserve(bytes).is_err() {
                 return;
             }
-            let host = planned.and_then(|p| self.read(p));
+            let host = self.known(planned, batch);
             let failed = host.is_err();
             if queue.push(host, bytes).is_err() || failed {
                 return;
@@ -309,8 +442,14 @@ impl Drop for Reader {
 struct Batches<'a> {
     loader: &'a OceanLoader,
     source: From,
-    delivered: u64,
+    place: Place,
+    /// Batches in the epoch.
+    batches: u64,
+    /// Windows of the batches before, delivered here or before a resume.
     windows: usize,
+    /// Windows that the epoch counts as.
+    total: usize,
+    first: bool,
     ended: bool,
 }
 
@@ -325,29 +464,40 @@ enum From {
 
 impl Batches<'_> {
     fn host_batch(&mut self) -> Option<Result<HostBatch>> {
+        let batch = self.place.get().delivered;
         match &mut self.source {
             From::Failed(error) => error.take().map(Err),
-            _ if self.delivered == self.loader.batches() => None,
-            From::Here(pass) => Some(pass.plan(self.delivered).and_then(|p| pass.read(p))),
+            _ if batch >= self.batches => None,
+            From::Here(pass) => {
+                let planned = catching("the planner", || pass.plan(batch));
+                Some(pass.known(planned, batch))
+            }
             From::Queue(queue) => Some(queue.pop().unwrap_or_else(|| {
                 // The thread died without a word: never a silent end of an epoch.
                 Err(
                     Error::new(ErrorKind::Interrupted, "the reader thread ended early")
-                        .expected(format!("{} batches", self.loader.batches()))
-                        .found(self.delivered),
+                        .expected(format!("{} batches", self.batches))
+                        .found(batch),
                 )
             })),
         }
     }
 
     fn deliver(&mut self, host: HostBatch) -> Result<ModelBatch> {
-        let loader = self.loader;
+        let (loader, at) = (self.loader, self.place.get());
+        if let Some(part) = &loader.part {
+            part.check(at)?;
+        }
         let (windows, bytes) = (host.windows.len(), host.bytes());
         let (shown, unique) = (host.plan.touched_planes(), host.plan.unique_planes());
-        let batch = catching("the device", || loader.batcher.finish(host, &loader.device))?;
+        let batch = catching("the device", || loader.batcher.finish(host, &loader.device));
+        if let (Err(error), Some(part)) = (&batch, &loader.part) {
+            part.failed(at, error);
+        }
+        let batch = batch?;
         loader.counters.delivered(windows, shown, unique, bytes);
         self.windows += windows;
-        self.delivered += 1;
+        self.place.advance();
         Ok(batch)
     }
 }
@@ -364,9 +514,8 @@ impl Iterator for Batches<'_> {
             .host_batch()
             .map(|host| host.and_then(|host| self.deliver(host)));
         if batch.is_some() {
-            self.loader
-                .counters
-                .waited(asked.elapsed(), self.delivered <= 1);
+            let first = std::mem::take(&mut self.first);
+            self.loader.counters.waited(asked.elapsed(), first);
         }
         self.ended = !matches!(batch, Some(Ok(_)));
         batch.map(|b| b.map_err(DatasetError::new))
@@ -374,80 +523,81 @@ impl Iterator for Batches<'_> {
 }
 
 impl DataLoaderIterator<ModelBatch> for Batches<'_> {
+    /// Complete with the last batch, whatever its length: Burn takes the last step of accumulated
+    /// gradients then.
     fn progress(&self) -> Progress {
-        Progress::new(
-            self.windows,
-            self.loader.num_items(),
-            Some("windows".into()),
-        )
+        let windows = match self.place.get().delivered {
+            delivered if delivered >= self.batches => self.total,
+            _ => self.windows.min(self.total),
+        };
+        Progress::new(windows, self.total, Some("windows".into()))
     }
+}
+
+/// Windows that an epoch counts as: a short batch is a full one where there are several ranks.
+fn items(schedule: &Schedule) -> usize {
+    let spec = schedule.spec();
+    let items = match spec.world {
+        1 if !spec.drop_last => schedule.groups().windows(),
+        _ => schedule.steps().saturating_mul(spec.batch_size as u64),
+    };
+    usize::try_from(items).unwrap_or(usize::MAX)
 }
 
 impl DataLoader<ModelBatch> for OceanLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<ModelBatch> + 'a> {
-        let pass = self.pass();
-        let source = if self.prefetch.batches == 0 {
-            From::Here(pass)
-        } else {
-            let bounds = Bounds {
-                items: self.prefetch.batches,
-                bytes: self.prefetch.bytes,
-            };
-            let (producer, consumer) = bounded(bounds);
-            let producer = Arc::new(producer);
-            let signal = producer.clone();
-            match self.readers.run(move || pass.run(&producer), signal) {
-                Ok(()) => From::Queue(consumer),
-                Err(error) => From::Failed(Some(error)),
-            }
-        };
-        Box::new(Batches {
+        let mut batches = Batches {
             loader: self,
-            source,
-            delivered: 0,
+            source: From::Failed(None),
+            place: Place::new(self.start.position),
+            batches: 0,
             windows: 0,
+            total: 0,
+            first: true,
             ended: false,
-        })
+        };
+        let source = self.next_pass().and_then(|(pass, place)| {
+            let schedule = pass.epoch.schedule();
+            batches.batches = schedule.steps();
+            batches.total = items(schedule);
+            let before = pass.first as usize;
+            batches.windows = before.saturating_mul(schedule.spec().batch_size);
+            batches.place = place;
+            self.start(pass)
+        });
+        batches.source = source.unwrap_or_else(|error| From::Failed(Some(error)));
+        Box::new(batches)
     }
 
     /// Windows per pass. With several ranks it is the same on each, and counts a short batch as a
     /// full one.
     fn num_items(&self) -> usize {
-        let spec = self.schedule.spec();
-        let all = spec.world == 1 && !spec.drop_last;
-        if all {
-            self.batcher.dataset().windows()
-        } else {
-            self.batches() as usize * spec.batch_size
+        match (self.share(), &self.part) {
+            (Ok(share), _) => items(share),
+            // A slice whose siblings are not there yet.
+            (Err(_), Some(part)) => part.items(),
+            (Err(_), None) => items(&self.schedule),
         }
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<ModelBatch>> {
-        Arc::new(Self::assemble(
-            self.batcher.clone(),
-            self.schedule.clone(),
-            self.prefetch,
-            device.clone(),
-            self.starting_pass,
-            self.counters.clone(),
-        ))
+        Arc::new(self.sibling(device, self.part.clone()))
     }
 
-    /// One of n equal shares, for n devices. Each epoch is shuffled as a whole and then dealt out
-    /// batch by batch, so shares are disjoint, of equal length, and other ones in every epoch.
+    /// The share of one of n devices, as Burn's multi-device strategies cut them: n equal slices,
+    /// all made before one of them is iterated. Each epoch is shuffled as a whole and then dealt out
+    /// batch by batch, so shares are disjoint, of equal length, and other ones in every epoch. With
+    /// fewer windows than devices some are drawn twice.
     ///
-    /// # Panics
-    /// When `start..end` is not one of n equal slices, as Burn's multi-device strategies cut them.
+    /// When a slice fails at some batch, the others deliver what comes before it, and fail there too
+    /// (or, where they are ahead, at their next batch); all stay failed.
+    ///
+    /// Slices that are no such n make passes that consist of that error.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<ModelBatch>> {
-        let shard = Shard::of_slice(self.num_items(), start, end);
-        let schedule = shard.and_then(|shard| self.schedule.shard(shard));
-        Arc::new(Self::assemble(
-            self.batcher.clone(),
-            schedule.unwrap_or_else(|e| panic!("{e}")),
-            self.prefetch,
-            self.device.clone(),
-            self.starting_pass,
-            self.counters.clone(),
-        ))
+        let part = match &self.part {
+            Some(part) => part.nested(),
+            None => self.splits.add(self.num_items(), start..end),
+        };
+        Arc::new(self.sibling(&self.device, Some(part)))
     }
 }

@@ -10,12 +10,14 @@ const PLANNING: &[&str] = &[
     "error",
     "groups",
     "permutation",
+    "place",
     "plan",
     "queue",
     "read",
     "samudra_order",
     "schedule",
     "schema",
+    "split",
     "state",
     "time",
     "window",
@@ -27,8 +29,19 @@ const READING: &[&str] = &[
 /// Writes stores; knows what reading knows.
 const WRITING: &[&str] = &["synth"];
 const DEVICE: &[&str] = &[
-    "batch", "batcher", "counters", "dataset", "device", "host", "loader", "ocean", "prepare",
-    "sink", "testing",
+    "batch",
+    "batcher",
+    "counters",
+    "dataset",
+    "device",
+    "fingerprint",
+    "host",
+    "loader",
+    "ocean",
+    "prepare",
+    "sink",
+    "sources",
+    "testing",
 ];
 
 fn sources() -> Vec<(String, PathBuf)> {
