@@ -182,6 +182,7 @@ pub struct BatchContext {
     units: Vec<Option<String>>,
     /// Of the labels: mean, deviation and mask per prognostic channel.
     constants: Vec<ChannelConstants>,
+    boundary_constants: Vec<ChannelConstants>,
     surface: Arc<WetMask>,
     window: WindowSpec,
     preparation: Preparation,
@@ -218,6 +219,11 @@ impl BatchContext {
     /// Mean, standard deviation and wet mask of a prognostic channel (the label store's).
     pub fn constants(&self, channel: usize) -> &ChannelConstants {
         &self.constants[channel]
+    }
+
+    /// Mean and standard deviation of a boundary channel; its mask is the surface's.
+    pub fn boundary_constants(&self, channel: usize) -> &ChannelConstants {
+        &self.boundary_constants[channel]
     }
 
     /// Wet mask of the surface of the input grid.
@@ -488,6 +494,7 @@ impl Source {
             boundary: options.boundary.clone(),
             units: units.collect(),
             constants: label_group.constants.clone(),
+            boundary_constants: boundary.constants.clone(),
             surface: input.surface.clone(),
             window,
             preparation: Preparation {

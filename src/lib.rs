@@ -23,6 +23,7 @@
 //! so.
 
 mod array;
+mod augment;
 mod batch;
 mod batcher;
 mod calendar;
@@ -42,7 +43,9 @@ mod loader;
 mod local;
 mod lz4;
 mod mask;
+mod mirror;
 mod naming;
+mod noise;
 mod numbers;
 mod ocean;
 mod options;
@@ -69,7 +72,8 @@ pub mod testing;
 mod time;
 mod window;
 
-pub use batch::ModelBatch;
+pub use augment::{Pick, Transform};
+pub use batch::{ModelBatch, Role};
 pub use batcher::OceanBatcher;
 pub use calendar::{Calendar, Date, DateRange, DateTime};
 pub use counters::LoaderCounters;
@@ -84,6 +88,8 @@ pub use host::{
 };
 pub use loader::{OceanLoader, Prefetch};
 pub use mask::{WetMask, WetMasks};
+pub use mirror::EquatorMirror;
+pub use noise::Noise;
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
 pub use options::{OpenOptions, Strictness};
 pub use plan::{

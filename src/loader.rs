@@ -8,6 +8,7 @@
 //! The first failure of a pass arrives once, in its place in the order; good batches before it are
 //! delivered; then the pass ends. A panic anywhere below is such a failure.
 
+use crate::augment::{Augment, Transform};
 use crate::batch::ModelBatch;
 use crate::batcher::{HostBatch, OceanBatcher, PreparedBy};
 use crate::counters::{Counters, LoaderCounters};
@@ -17,7 +18,7 @@ use crate::plan::BatchPlan;
 use crate::queue::{Bounds, Consumer, Producer, bounded};
 use crate::schedule::{Epoch, Schedule};
 use crate::split::{Part, Splits};
-use crate::state::{LoaderState, Position};
+use crate::state::{Fingerprint, LoaderState, Position};
 use crate::window::Window;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
@@ -85,6 +86,7 @@ pub struct OceanLoader {
     start: Start,
     passes: AtomicU64,
     latest: Latest,
+    augment: Option<Augment>,
     readers: Readers,
     counters: Counters,
     splits: Splits,
@@ -121,6 +123,7 @@ impl OceanLoader {
             start: Start::of_epoch(0),
             passes: AtomicU64::new(0),
             latest: Latest::default(),
+            augment: None,
             readers: Readers::default(),
             counters: Counters::default(),
             splits: Splits::default(),
@@ -139,6 +142,7 @@ impl OceanLoader {
             start: self.start.clone(),
             passes: AtomicU64::new(0),
             latest: self.latest.clone(),
+            augment: self.augment.clone(),
             readers: Readers::default(),
             counters: self.counters.clone(),
             splits: Splits::default(),
@@ -153,6 +157,41 @@ impl OceanLoader {
         self
     }
 
+    /// Delivers every window `picks` times per epoch, each time changed by `transform` in another
+    /// way: pick p of window w is item `w * picks + p` of the schedule, which is made anew over that
+    /// many items. Call it before [`resume`](Self::resume).
+    ///
+    /// Order, sharding and resuming are those of any schedule, and each pick has a key that depends
+    /// on seed, epoch, window and pick alone ([`Pick`](crate::Pick)). A plane that several picks of
+    /// a batch show is still read once.
+    ///
+    /// # Errors
+    /// No pick, a transform that cannot serve the data set, or a loader that has been resumed.
+    pub fn augment(mut self, picks: usize, transform: impl Transform + 'static) -> Result<Self> {
+        if self.start.saved.is_some() {
+            return Err(Error::config(
+                "augment a loader before it is resumed, not afterwards",
+            ));
+        }
+        let dataset = self.batcher.dataset();
+        for source in dataset.sources.iter() {
+            transform.check(&source.context)?;
+        }
+        let groups = dataset.groups().repeated(picks as u64)?;
+        self.schedule = Schedule::new(self.schedule.spec().clone(), groups)?;
+        self.augment = Some(Augment::new(picks as u64, transform));
+        Ok(self)
+    }
+
+    /// What a state must have been saved with.
+    fn fingerprint(&self) -> Fingerprint {
+        let dataset = self.batcher.dataset().fingerprint().clone();
+        match &self.augment {
+            Some(augment) => dataset.with("picks", augment.fingerprint()),
+            None => dataset,
+        }
+    }
+
     /// Goes on from a saved state: the next pass delivers what the saved epoch had left, the passes
     /// after it the epochs that follow. What may differ from the saved run is listed at
     /// [`LoaderState`].
@@ -161,7 +200,7 @@ impl OceanLoader {
     /// The data set, the order or the seed is another one, or the position cannot be reached with
     /// this world or batch size.
     pub fn resume(mut self, state: &LoaderState) -> Result<Self> {
-        let position = state.resume(&self.schedule, self.batcher.dataset().fingerprint())?;
+        let position = state.resume(&self.schedule, &self.fingerprint())?;
         self.start = Start {
             position,
             saved: Some(state.clone()),
@@ -177,7 +216,7 @@ impl OceanLoader {
     /// count as this loader: with slices it is what every one of them has delivered, as a state of
     /// that many more ranks. An older iterator that is still in use does not count.
     pub fn state(&self) -> LoaderState {
-        let store = self.batcher.dataset().fingerprint().clone();
+        let store = self.fingerprint();
         match self.latest.get() {
             Some((schedule, position)) => LoaderState::new(&schedule, position, store),
             None => LoaderState::new(&self.schedule, self.start.position, store),
@@ -219,7 +258,7 @@ impl OceanLoader {
     /// Where the first pass starts, in steps of `share`.
     fn first(&self, share: &Schedule) -> Result<Position> {
         match (&self.part, &self.start.saved) {
-            (Some(_), Some(state)) => state.resume(share, self.batcher.dataset().fingerprint()),
+            (Some(_), Some(state)) => state.resume(share, &self.fingerprint()),
             _ => Ok(self.start.position),
         }
     }
@@ -246,6 +285,7 @@ impl OceanLoader {
             epoch: share.epoch(position.epoch),
             first: position.delivered,
             part: self.part.clone(),
+            picks: self.augment.as_ref().map_or(1, Augment::picks),
             prepared_by: PreparedBy::of(&self.device),
             counters: self.counters.clone(),
         };
@@ -275,6 +315,8 @@ struct Pass {
     /// The first batch to deliver.
     first: u64,
     part: Option<Part>,
+    /// Items of the schedule for each window.
+    picks: u64,
     prepared_by: PreparedBy,
     counters: Counters,
 }
@@ -289,7 +331,8 @@ struct Planned {
 impl Pass {
     fn plan(&self, batch: u64) -> Result<Planned> {
         let dataset = self.batcher.dataset();
-        let find = |index: u64| {
+        let find = |item: u64| {
+            let index = item / self.picks;
             let window = usize::try_from(index).ok().and_then(|i| dataset.window(i));
             window.ok_or_else(|| {
                 Error::config("the schedule names a window that does not exist").found(index)
@@ -449,6 +492,8 @@ struct Batches<'a> {
     windows: usize,
     /// Windows that the epoch counts as.
     total: usize,
+    /// Where picks are taken from, if any.
+    epoch: Option<Epoch>,
     first: bool,
     ended: bool,
 }
@@ -490,7 +535,14 @@ impl Batches<'_> {
         }
         let (windows, bytes) = (host.windows.len(), host.bytes());
         let (shown, unique) = (host.plan.touched_planes(), host.plan.unique_planes());
-        let batch = catching("the device", || loader.batcher.finish(host, &loader.device));
+        let finish = || {
+            let batch = loader.batcher.finish(host, &loader.device)?;
+            match (&loader.augment, &self.epoch) {
+                (Some(augment), Some(epoch)) => augment.apply(batch, epoch, at.delivered),
+                _ => Ok(batch),
+            }
+        };
+        let batch = catching("the device", finish);
         if let (Err(error), Some(part)) = (&batch, &loader.part) {
             part.failed(at, error);
         }
@@ -553,6 +605,7 @@ impl DataLoader<ModelBatch> for OceanLoader {
             batches: 0,
             windows: 0,
             total: 0,
+            epoch: None,
             first: true,
             ended: false,
         };
@@ -563,6 +616,7 @@ impl DataLoader<ModelBatch> for OceanLoader {
             let before = pass.first as usize;
             batches.windows = before.saturating_mul(schedule.spec().batch_size);
             batches.place = place;
+            batches.epoch = self.augment.is_some().then(|| pass.epoch.clone());
             self.start(pass)
         });
         batches.source = source.unwrap_or_else(|error| From::Failed(Some(error)));

@@ -252,6 +252,12 @@ impl Fingerprint {
         self.0.get(name).map(String::as_str)
     }
 
+    /// With one part more, or another digest of a part.
+    pub(crate) fn with(mut self, name: &str, part: FingerprintPart) -> Self {
+        self.0.insert(name.to_owned(), part.finish());
+        self
+    }
+
     /// Compares a saved fingerprint (`self`) with the present one.
     ///
     /// # Errors
