@@ -165,7 +165,7 @@ impl Store {
     }
 
     /// Positions of channels in [`Store::channels`], in their order: what a
-    /// [`PlaneRequest`](crate::PlaneRequest) wants.
+    /// [`PlaneRequest`] wants.
     ///
     /// # Errors
     /// The store does not have one of them.
@@ -257,7 +257,7 @@ impl Store {
 
     fn position(&self, channel: &Channel) -> Result<usize> {
         let position = self.channels.iter().position(|c| c == channel);
-        position.ok_or_else(|| absent(&self.path, channel, self.channels.iter()))
+        position.ok_or_else(|| absent(&self.path, channel, self.channels.iter().map(Channel::name)))
     }
 
     fn array_of(&self, channel: &Channel) -> Option<&PlaneArray> {
@@ -335,7 +335,8 @@ impl Found {
         let channels: Vec<_> = slots.into_values().collect();
         for wanted in options.channels.iter().flatten() {
             if !channels.iter().any(|(c, _)| c == wanted) {
-                let there = channels.iter().map(|(c, _)| c);
+                // All arrays, wanted or not: the right name may be among them.
+                let there = group.arrays.values().map(|meta| meta.name.as_str());
                 return Err(absent(group.storage.root(), wanted, there));
             }
         }
@@ -353,8 +354,8 @@ impl Found {
     }
 }
 
-fn absent<'a>(path: &Path, channel: &Channel, there: impl Iterator<Item = &'a Channel>) -> Error {
-    let there: Vec<&str> = there.map(Channel::name).collect();
+fn absent<'a>(path: &Path, channel: &Channel, there: impl Iterator<Item = &'a str>) -> Error {
+    let there: Vec<&str> = there.collect();
     Error::new(ErrorKind::Metadata, "the store does not have a channel")
         .store(path)
         .expected(format!("channel {channel}"))

@@ -74,15 +74,15 @@ fn ours<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a Error {
 }
 
 fn assert_clean(loader: &OceanLoader) {
-    // The reader may still be in the read that was in flight; the next full pass runs after it.
-    let leased = || loader.batcher().host_pool().leased;
-    for _ in 0..1_000_000 {
-        if leased() == 0 {
-            return;
-        }
+    // The reader may still be in the read that was in flight: microseconds. A minute is a leak.
+    let asked = std::time::Instant::now();
+    while loader.batcher().host_pool().leased > 0 {
+        assert!(
+            asked.elapsed() < Duration::from_secs(60),
+            "buffers never came home"
+        );
         std::thread::yield_now();
     }
-    panic!("{} buffers never came home", leased());
 }
 
 #[test]
@@ -162,25 +162,25 @@ fn a_failed_read_arrives_once_in_its_place() {
 #[test]
 fn early_drops_leave_nothing_behind() {
     let loader = loader(Order::Shuffled, 2);
-    pass(&loader);
     let full = pass(&loader).len();
     let threads = common::threads();
-    let allocations = loader.batcher().host_pool().allocations;
     for taken in (0..50).map(|k| k % full) {
         let mut iter = loader.iter();
         for _ in 0..taken {
             iter.next().unwrap().unwrap();
         }
         drop(iter);
+        assert_clean(&loader);
     }
     assert_eq!(pass(&loader).len(), full);
     assert_clean(&loader);
+    // A pass may find the last one's thread in its final steps and take another; 50 would be a leak.
     if let (Some(before), Some(after)) = (threads, common::threads()) {
-        assert!(after <= before + 2, "threads grew from {before} to {after}");
+        assert!(after < before + 25, "threads grew from {before} to {after}");
     }
-    // Buffers of an abandoned pass and the next one may overlap, but they do not pile up.
-    let grown = loader.batcher().host_pool().allocations - allocations;
-    assert!(grown <= 60, "{grown} buffers were allocated after warm-up");
+    // Five tensors a batch; buffers beyond what three batches need were given back.
+    let pool = loader.batcher().host_pool();
+    assert!(pool.free <= 18, "{} buffers are kept", pool.free);
 }
 
 #[test]

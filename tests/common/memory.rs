@@ -41,6 +41,7 @@ pub fn memory_ocean(source: impl PlaneSource + 'static, days: Vec<i64>) -> burn_
             .map(|c| (c.clone(), channel.clone()))
             .collect(),
         planes: Arc::new(source),
+        warnings: Vec::new(),
     })
 }
 
