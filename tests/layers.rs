@@ -29,6 +29,7 @@ const READING: &[&str] = &[
 /// Writes stores; knows what reading knows.
 const WRITING: &[&str] = &["synth"];
 const DEVICE: &[&str] = &[
+    "augment",
     "batch",
     "batcher",
     "counters",
@@ -37,6 +38,8 @@ const DEVICE: &[&str] = &[
     "fingerprint",
     "host",
     "loader",
+    "mirror",
+    "noise",
     "ocean",
     "prepare",
     "sink",
