@@ -1,0 +1,199 @@
+//! Normalisation: batch norm with PyTorch's running variance, and instance norm.
+
+use burn::module::{Flag, Module, Param, RunningState};
+use burn::tensor::module::{batch_norm, batch_norm_train};
+use burn::tensor::{DType, Tensor};
+
+use crate::config::NormKind;
+use crate::init::Init;
+use crate::slot::{Constant, Slot, Visit};
+
+const EPSILON: f64 = 1e-5;
+const MOMENTUM: f64 = 0.1;
+
+/// The normalisation of a block.
+#[derive(Module, Debug)]
+pub(crate) enum Norm {
+    Batch(BatchNorm),
+    Instance(InstanceNorm),
+}
+
+impl Norm {
+    pub fn new(init: &Init<'_>, channels: usize, kind: NormKind) -> Self {
+        match kind {
+            NormKind::Batch => Self::Batch(BatchNorm::new(init, channels)),
+            NormKind::Instance => Self::Instance(InstanceNorm { epsilon: EPSILON }),
+        }
+    }
+
+    /// `(batch, channel, y, x)`, same shape out.
+    pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        match self {
+            Self::Batch(norm) => norm.forward(x),
+            Self::Instance(norm) => norm.forward(x),
+        }
+    }
+
+    pub fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
+        if let Self::Batch(norm) = self {
+            norm.slots(name, visit);
+        }
+    }
+}
+
+/// Batch normalisation whose running variance follows PyTorch.
+///
+/// `burn::nn::BatchNorm` 0.22.1 feeds the biased batch variance to its running variance; PyTorch
+/// feeds the unbiased one, n / (n - 1) larger. Trained at coarse levels, where n is small, the
+/// two evaluate differently. In all else this is Burn's: statistics of the batch on an autodiff
+/// device while training is on, the running ones otherwise.
+#[derive(Module, Debug)]
+pub(crate) struct BatchNorm {
+    gamma: Param<Tensor<1>>,
+    beta: Param<Tensor<1>>,
+    running_mean: RunningState<Tensor<1>>,
+    running_var: RunningState<Tensor<1>>,
+    training: Param<Flag>,
+}
+
+impl BatchNorm {
+    fn new(init: &Init<'_>, channels: usize) -> Self {
+        let options = (init.device(), DType::F32);
+        Self {
+            gamma: init.constant([channels], 1.0),
+            beta: init.constant([channels], 0.0),
+            running_mean: RunningState::new(Tensor::zeros([channels], options)),
+            running_var: RunningState::new(Tensor::ones([channels], options)),
+            training: Param::from_bool(true),
+        }
+    }
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        match x.device().is_autodiff() && self.training.is_enabled() {
+            true => self.forward_train(x),
+            false => self.forward_eval(x),
+        }
+    }
+
+    fn forward_eval(&self, x: Tensor<4>) -> Tensor<4> {
+        batch_norm(
+            x,
+            self.gamma.val(),
+            self.beta.val(),
+            self.running_mean.value(),
+            self.running_var.value(),
+            EPSILON,
+        )
+    }
+
+    fn forward_train(&self, x: Tensor<4>) -> Tensor<4> {
+        let [batch, _, ny, nx] = x.dims();
+        let n = (batch * ny * nx) as f64;
+        let result = batch_norm_train(x, self.gamma.val(), self.beta.val(), EPSILON);
+        let unbiased = result.variance.mul_scalar(n / (n - 1.0));
+        follow(&self.running_mean, result.mean);
+        follow(&self.running_var, unbiased);
+        result.output
+    }
+
+    fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
+        visit(&format!("{name}.weight"), Slot::Vector(&mut self.gamma));
+        visit(&format!("{name}.bias"), Slot::Vector(&mut self.beta));
+        visit(
+            &format!("{name}.running_mean"),
+            Slot::Running(&mut self.running_mean),
+        );
+        visit(
+            &format!("{name}.running_var"),
+            Slot::Running(&mut self.running_var),
+        );
+        visit(
+            &format!("{name}.num_batches_tracked"),
+            Slot::Constant(Constant::BatchCounter),
+        );
+    }
+}
+
+fn follow(state: &RunningState<Tensor<1>>, batch: Tensor<1>) {
+    let old = state.value_sync().mul_scalar(1.0 - MOMENTUM);
+    state.update((old + batch.mul_scalar(MOMENTUM)).detach());
+}
+
+/// Instance normalisation without learned parameters: each plane to mean 0 and variance 1.
+#[derive(Module, Debug)]
+pub(crate) struct InstanceNorm {
+    epsilon: f64,
+}
+
+impl InstanceNorm {
+    /// The batch norm of one sample whose channels are all planes: one fused operation, one
+    /// fused gradient.
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let [batch, channels, ny, nx] = x.dims();
+        let planes = batch * channels;
+        let options = (&x.device(), x.dtype());
+        let gamma = Tensor::ones([planes], options);
+        let beta = Tensor::zeros([planes], options);
+        let x = x.reshape([1, planes, ny, nx]);
+        batch_norm_train(x, gamma, beta, self.epsilon)
+            .output
+            .reshape([batch, channels, ny, nx])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::{Device, TensorData};
+
+    fn input(device: &Device) -> Tensor<4> {
+        let values: Vec<f32> = (0..12).map(|i| (i * i) as f32).collect();
+        Tensor::from_data(TensorData::new(values, [1, 2, 2, 3]), device)
+    }
+
+    fn vec<const D: usize>(x: Tensor<D>) -> Vec<f32> {
+        x.into_data().try_into_vec().unwrap()
+    }
+
+    #[test]
+    fn the_running_variance_is_unbiased() {
+        let device = Device::flex().autodiff();
+        let mut norm = Norm::new(&Init::new(0, &device), 2, NormKind::Batch);
+        norm.forward(input(&device));
+        let mut seen = Vec::new();
+        norm.slots("n", &mut |name, slot| {
+            if name == "n.running_var" {
+                seen = slot.get().try_into_vec::<f32>().unwrap();
+            }
+        });
+        // Squares of 0..=5: mean 55/6, sum of squares 979, so the unbiased variance is
+        // (979 - 6 (55/6)^2) / 5; running = 0.9 + 0.1 of it.
+        let expected = 0.9 + 0.1 * (979.0 - 55.0 * 55.0 / 6.0) / 5.0;
+        assert!((seen[0] - expected as f32).abs() < 1e-4, "{seen:?}");
+    }
+
+    #[test]
+    fn evaluation_uses_the_running_statistics_and_leaves_them() {
+        let device = Device::flex();
+        let norm = Norm::new(&Init::new(0, &device), 2, NormKind::Batch);
+        let x = input(&device);
+        let once = vec(norm.forward(x.clone()));
+        assert_eq!(once, vec(norm.forward(x.clone())));
+        for (y, x) in once.iter().zip(vec(x)) {
+            assert!((y - x / (1.0 + EPSILON as f32).sqrt()).abs() < 1e-4);
+        }
+    }
+
+    #[test]
+    fn instance_norm_levels_every_plane() {
+        let device = Device::flex();
+        let mut norm = Norm::new(&Init::new(0, &device), 2, NormKind::Instance);
+        let y = vec(norm.forward(input(&device)));
+        for plane in y.chunks(6) {
+            let mean = plane.iter().sum::<f32>() / 6.0;
+            let square = plane.iter().map(|v| v * v).sum::<f32>() / 6.0;
+            assert!(mean.abs() < 1e-5 && (square - 1.0).abs() < 1e-4);
+        }
+        norm.slots("n", &mut |name, _| panic!("{name} should not be there"));
+    }
+}

@@ -1,0 +1,202 @@
+//! The whole network.
+
+use burn::module::{Module, Param, ParamId};
+use burn::tensor::{Bool, Device, Tensor};
+
+use crate::config::{CoordinateChannels, Prediction, SamudraConfig};
+use crate::conv::{Conv, ConvShape};
+use crate::error::Result;
+use crate::grid::Grid;
+use crate::init::Init;
+use crate::slot::{Slot, Visit};
+use crate::unet::UNet;
+
+/// A Samudra ocean emulator: one step from the state at `hist + 1` times to the state at the
+/// `hist + 1` times after.
+///
+/// Built by [`SamudraConfig::init`]. On an autodiff device, as long as training is on, batch norm
+/// uses and collects statistics of the batch; [`valid()`](Module::valid) gives the network for
+/// evaluation.
+///
+/// A clone shares the running statistics of its batch norms with the original, as Burn's modules
+/// do; `valid()` and loading make separate ones.
+#[derive(Module, Debug)]
+pub struct Samudra {
+    positional: Option<Param<Tensor<3>>>,
+    coordinates: Option<Tensor<4>>,
+    unet: UNet,
+    decoder: Conv,
+    #[module(skip)]
+    config: SamudraConfig,
+}
+
+/// A learned parameter, as the original names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedParameter {
+    /// Name in a state dict, such as `unet.layers.0.convblock.0.weight`.
+    pub name: String,
+    /// The parameter's id, which gradients and optimiser states go by.
+    pub id: ParamId,
+    /// Shape in a state dict.
+    pub shape: Vec<usize>,
+}
+
+impl SamudraConfig {
+    /// A network with PyTorch's default initial values, drawn from `seed`.
+    ///
+    /// The same seed gives the same values on every device. Values are filled in on first use,
+    /// so that a network that is loaded right away costs no more than its weights.
+    ///
+    /// # Errors
+    ///
+    /// What [`validate_on`](Self::validate_on) reports.
+    pub fn init(&self, grid: &Grid, seed: u64, device: &Device) -> Result<Samudra> {
+        self.validate_on(grid)?;
+        let init = Init::new(seed, device);
+        let positional = (self.positional_channels > 0).then(|| {
+            let shape = [self.positional_channels, grid.ny(), grid.nx()];
+            init.positional(POSITIONAL, shape)
+        });
+        let coordinates = match self.coordinates {
+            CoordinateChannels::None => None,
+            CoordinateChannels::UnitSphere => Some(grid.unit_sphere(device)?),
+        };
+        let decoder = ConvShape {
+            channels_in: self.widths[0],
+            channels_out: self.out_channels(),
+            kernel: self.last_kernel_size,
+            dilation: 1,
+        };
+        Ok(Samudra {
+            positional,
+            coordinates,
+            unet: UNet::new(&init, self),
+            decoder: Conv::new(&init, DECODER, decoder),
+            config: self.clone(),
+        })
+    }
+}
+
+const POSITIONAL: &str = "positional_params";
+const DECODER: &str = "decoder";
+
+impl Samudra {
+    /// What the network was built from.
+    pub fn config(&self) -> &SamudraConfig {
+        &self.config
+    }
+
+    /// One step.
+    ///
+    /// - `prognostic`: `(batch, (hist + 1) * prognostic_vars, y, x)`, normalised, float32.
+    /// - `boundary`: `(batch, (hist + 1) * boundary_vars, y, x)`, normalised, float32.
+    /// - `mask`: `((hist + 1) * prognostic_vars, y, x)`, true where the output is ocean.
+    ///
+    /// Returns the next state in the shape of `prognostic`, zero on land; with
+    /// [`Prediction::Residual`], the input plus the masked output, so that land keeps the
+    /// input's values.
+    ///
+    /// Inputs may lie on the plain device of an autodiff network; they are constants then.
+    ///
+    /// # Panics
+    ///
+    /// If the shapes do not fit the network and each other, or a row is too narrow for the
+    /// circular padding.
+    pub fn forward(
+        &self,
+        prognostic: Tensor<4>,
+        boundary: Tensor<4>,
+        mask: Tensor<3, Bool>,
+    ) -> Tensor<4> {
+        let features = self.features(prognostic.clone(), boundary, &mut |_, _| {});
+        let output = self.decoder.forward(features);
+        let land = mask.bool_not().unsqueeze::<4>().expand(output.dims());
+        // A fill, not a product: whatever the network makes of land, NaN included, is gone.
+        let output = output.mask_fill(land, 0.0);
+        match self.config.prediction {
+            Prediction::State => output,
+            Prediction::Residual => prognostic + output,
+        }
+    }
+
+    /// The output of every block of the U-Net, `(batch, width, y, x)` at the block's level, with
+    /// the block's index in the original's layer list: 0, 2, 4 and so on. For inspection.
+    ///
+    /// # Panics
+    ///
+    /// As [`forward`](Self::forward).
+    pub fn activations(
+        &self,
+        prognostic: Tensor<4>,
+        boundary: Tensor<4>,
+    ) -> Vec<(usize, Tensor<4>)> {
+        let mut seen = Vec::new();
+        self.features(prognostic, boundary, &mut |layer, x| {
+            seen.push((layer, x.clone()));
+        });
+        seen
+    }
+
+    fn features(
+        &self,
+        prognostic: Tensor<4>,
+        boundary: Tensor<4>,
+        watch: &mut dyn FnMut(usize, &Tensor<4>),
+    ) -> Tensor<4> {
+        let [batch, channels, ny, nx] = prognostic.dims();
+        assert_eq!(
+            channels,
+            self.config.out_channels(),
+            "channels of the prognostic input"
+        );
+        assert_eq!(
+            boundary.dims(),
+            [batch, self.config.boundary_channels(), ny, nx],
+            "shape of the boundary input"
+        );
+        let everywhere = |constant: Tensor<4>| {
+            let channels = constant.dims()[1];
+            constant.expand([batch, channels, ny, nx])
+        };
+        let mut inputs = vec![prognostic, boundary];
+        if let Some(positional) = &self.positional {
+            inputs.push(everywhere(positional.val().unsqueeze()));
+        }
+        if let Some(coordinates) = &self.coordinates {
+            inputs.push(everywhere(coordinates.clone()));
+        }
+        self.unet.forward(Tensor::cat(inputs, 1), watch)
+    }
+
+    /// Every learned parameter. Reads no values.
+    pub fn parameters(&self) -> Vec<NamedParameter> {
+        let mut parameters = Vec::new();
+        self.clone().slots(&mut |name, slot| {
+            if let Some(id) = slot.parameter() {
+                parameters.push(NamedParameter {
+                    name: name.to_string(),
+                    id,
+                    shape: slot.shape(),
+                });
+            }
+        });
+        parameters
+    }
+
+    /// Name and shape of every tensor in a state dict, buffers included. Reads no values.
+    pub fn tensor_shapes(&self) -> Vec<(String, Vec<usize>)> {
+        let mut shapes = Vec::new();
+        self.clone().slots(&mut |name, slot| {
+            shapes.push((name.to_string(), slot.shape()));
+        });
+        shapes
+    }
+
+    pub(crate) fn slots(&mut self, visit: &mut Visit<'_>) {
+        if let Some(positional) = &mut self.positional {
+            visit(POSITIONAL, Slot::Planes(positional));
+        }
+        self.unet.slots(visit);
+        self.decoder.slots(DECODER, visit);
+    }
+}

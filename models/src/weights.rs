@@ -1,0 +1,278 @@
+//! Weights by name: safetensors and PyTorch files in, safetensors out.
+
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use burn::store::burn_pack::Tensor as StoredTensor;
+use burn::store::{ModuleStore, PytorchStore, SafetensorsStore, bridge};
+use burn::tensor::{DType, TensorData};
+
+use crate::error::{Error, Result, ShapeMismatch, WeightMismatch};
+use crate::samudra::Samudra;
+use crate::slot::{Constant, Slot};
+
+/// Named tensors, as PyTorch's `state_dict` holds them.
+///
+/// Names and shapes are the original's: kernels `(out, in, y, x)`, linear layers `(out, in)`,
+/// buffers under their own names.
+#[derive(Clone, Debug, Default)]
+pub struct StateDict {
+    tensors: BTreeMap<String, TensorData>,
+}
+
+impl StateDict {
+    /// Reads `.safetensors`, `.pt` or `.pth`; the latter two with the weights at the top level.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownWeightFormat`] for another ending; [`Error::ReadWeights`].
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("safetensors") => Self::from_safetensors(path),
+            Some("pt" | "pth") => Self::from_pytorch(path),
+            _ => Err(Error::UnknownWeightFormat { path: path.into() }),
+        }
+    }
+
+    /// Reads a safetensors file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadWeights`].
+    pub fn from_safetensors(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        Self::collect(path, &mut SafetensorsStore::from_file(path))
+    }
+
+    /// Reads a PyTorch file that holds a state dict and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadWeights`].
+    pub fn from_pytorch(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        Self::collect(path, &mut pytorch(path))
+    }
+
+    /// Reads the state dict under `key` of a PyTorch checkpoint; the original's checkpoints keep
+    /// it under `model`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadWeights`].
+    pub fn from_pytorch_checkpoint(path: impl AsRef<Path>, key: &str) -> Result<Self> {
+        let path = path.as_ref();
+        Self::collect(path, &mut pytorch(path).with_top_level_key(key))
+    }
+
+    fn collect<S>(path: &Path, store: &mut S) -> Result<Self>
+    where
+        S: ModuleStore<Error: std::error::Error + Send + Sync + 'static>,
+    {
+        let fail = |source| Error::ReadWeights {
+            path: path.into(),
+            source,
+        };
+        let stored = store
+            .get_all_tensors()
+            .map_err(|error| fail(Box::new(error)))?;
+        let load = |(name, tensor): (&String, &StoredTensor)| {
+            let data = bridge::to_data(tensor).map_err(|error| fail(Box::new(error)))?;
+            Ok((name.clone(), data))
+        };
+        let tensors = stored.iter().map(load).collect::<Result<_>>()?;
+        Ok(Self { tensors })
+    }
+
+    /// Writes a safetensors file that PyTorch's `load_state_dict` takes, and this crate.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WriteWeights`].
+    pub fn write_safetensors(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        self.write(path).map_err(|source| Error::WriteWeights {
+            path: path.into(),
+            source,
+        })
+    }
+
+    fn write(&self, path: &Path) -> std::io::Result<()> {
+        // The format: header length (u64, little endian), JSON header, raw values. The header is
+        // padded with spaces so that values are aligned.
+        let mut entries = Vec::with_capacity(self.tensors.len());
+        let mut end = 0;
+        for (name, data) in &self.tensors {
+            let begin = end;
+            end += data.as_bytes().len();
+            entries.push(format!(
+                r#""{name}":{{"dtype":"{}","shape":{:?},"data_offsets":[{begin},{end}]}}"#,
+                dtype_name(data.dtype)?,
+                data.shape.as_slice(),
+            ));
+        }
+        let mut header = format!("{{{}}}", entries.join(","));
+        header.push_str(&" ".repeat(header.len().next_multiple_of(8) - header.len()));
+
+        let mut file = BufWriter::new(std::fs::File::create(path)?);
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(header.as_bytes())?;
+        for data in self.tensors.values() {
+            file.write_all(data.as_bytes())?;
+        }
+        file.flush()
+    }
+
+    /// The tensor of a name.
+    pub fn get(&self, name: &str) -> Option<&TensorData> {
+        self.tensors.get(name)
+    }
+
+    /// Puts a tensor under a name and returns the one that was there.
+    pub fn insert(&mut self, name: impl Into<String>, data: TensorData) -> Option<TensorData> {
+        self.tensors.insert(name.into(), data)
+    }
+
+    /// Takes a tensor out.
+    pub fn remove(&mut self, name: &str) -> Option<TensorData> {
+        self.tensors.remove(name)
+    }
+
+    /// Every name with its tensor, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &TensorData)> {
+        self.tensors.iter().map(|(name, data)| (&**name, data))
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+}
+
+fn pytorch(path: &Path) -> PytorchStore {
+    // The layer list has gaps where layers have no parameters, and names must keep them.
+    PytorchStore::from_file(path).map_indices_contiguous(false)
+}
+
+fn dtype_name(dtype: DType) -> std::io::Result<&'static str> {
+    match dtype {
+        DType::F64 => Ok("F64"),
+        DType::F32 => Ok("F32"),
+        DType::F16 => Ok("F16"),
+        DType::BF16 => Ok("BF16"),
+        DType::I64 => Ok("I64"),
+        DType::I32 => Ok("I32"),
+        other => Err(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            format!("{other:?} tensors are not written"),
+        )),
+    }
+}
+
+/// Which tensors a state dict has to hold.
+#[derive(Clone, Copy, PartialEq)]
+enum Scope {
+    Everything,
+    Parameters,
+}
+
+impl Samudra {
+    /// Copies every tensor to the host: parameters, running statistics, and the original's
+    /// constant buffers, so that a strict `load_state_dict` in PyTorch is content.
+    ///
+    /// `num_batches_tracked` is written as 0; nothing depends on it while momentum is fixed.
+    pub fn state_dict(&self) -> StateDict {
+        let mut dict = StateDict::default();
+        self.clone().slots(&mut |name, slot| {
+            dict.insert(name, slot.get());
+        });
+        dict
+    }
+
+    /// Takes over every parameter and buffer. Values are converted to float32.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WeightMismatch`] with everything that does not fit; the network is unchanged then.
+    pub fn load_state_dict(&mut self, dict: &StateDict) -> Result<()> {
+        self.load(dict, Scope::Everything)
+    }
+
+    /// Takes over the learned parameters alone and keeps the buffers: for weights that are an
+    /// average over training, which have no buffers of their own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WeightMismatch`]; a buffer in `dict` counts as unused.
+    pub fn load_parameters(&mut self, dict: &StateDict) -> Result<()> {
+        self.load(dict, Scope::Parameters)
+    }
+
+    /// [`StateDict::read`] and [`load_state_dict`](Self::load_state_dict) in one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the two.
+    pub fn load_weights(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        self.load_state_dict(&StateDict::read(path)?)
+    }
+
+    fn load(&mut self, dict: &StateDict, scope: Scope) -> Result<()> {
+        let mismatch = self.mismatch(dict, scope);
+        if !mismatch.is_empty() {
+            return Err(Error::WeightMismatch(mismatch));
+        }
+        self.slots(&mut |name, slot| {
+            if let Some(data) = dict.get(name) {
+                slot.set(data.clone());
+            }
+        });
+        Ok(())
+    }
+
+    fn mismatch(&self, dict: &StateDict, scope: Scope) -> WeightMismatch {
+        let mut mismatch = WeightMismatch::default();
+        let mut unused: BTreeMap<&str, &TensorData> = dict.iter().collect();
+        self.clone().slots(&mut |name, slot| {
+            if scope == Scope::Parameters && slot.parameter().is_none() {
+                return;
+            }
+            let Some(data) = unused.remove(name) else {
+                mismatch.missing.push(name.to_string());
+                return;
+            };
+            let expected = slot.shape();
+            if *data.shape != expected {
+                mismatch.shapes.push(ShapeMismatch {
+                    name: name.to_string(),
+                    expected,
+                    found: data.shape.to_vec(),
+                });
+            } else if let Some(reason) = objection(&slot, data) {
+                mismatch.values.push(format!("{name} {reason}"));
+            }
+        });
+        mismatch.unused = unused.into_keys().map(String::from).collect();
+        mismatch
+    }
+}
+
+/// Why a slot can not take data of the right shape.
+fn objection(slot: &Slot<'_>, data: &TensorData) -> Option<String> {
+    match slot {
+        Slot::Constant(Constant::BatchCounter) => None,
+        _ if !data.dtype.is_float() => Some(format!("is {:?}, not floating point", data.dtype)),
+        Slot::Constant(Constant::Cap(expected)) => {
+            let found: f32 = data.iter::<f32>().next()?;
+            (found != *expected).then(|| format!("is {found}, this network has {expected}"))
+        }
+        _ => None,
+    }
+}
