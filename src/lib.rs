@@ -21,6 +21,7 @@ mod schedule;
 mod schema;
 mod sink;
 mod state;
+pub mod synth;
 pub mod testing;
 mod time;
 mod window;

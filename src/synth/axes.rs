@@ -1,0 +1,229 @@
+//! The coordinates of a synthetic store: the Gaussian grid and the 5-day time axis.
+
+use super::options::{SynthOptions, TimeEncoding};
+use crate::error::{Error, Result};
+use crate::time::{Calendar, Date};
+use std::f64::consts::PI;
+
+/// Metres.
+const EARTH_RADIUS: f64 = 6.371e6;
+
+/// Days before each month in a year without a leap day.
+const BEFORE_MONTH: [i64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
+
+/// The cells of a global grid with Gaussian latitudes, south to north, and even longitudes.
+pub(super) struct Grid {
+    /// Cell centres, degrees, `ny`.
+    pub lat: Vec<f64>,
+    /// Cell edges, degrees, `ny + 1`.
+    pub lat_edges: Vec<f64>,
+    /// Cell centres, degrees, `nx`.
+    pub lon: Vec<f64>,
+    /// Cell edges, degrees, `nx + 1`.
+    pub lon_edges: Vec<f64>,
+    /// Area of a cell, square metres, `ny`.
+    pub area: Vec<f64>,
+}
+
+impl Grid {
+    pub fn new(ny: usize, nx: usize) -> Self {
+        let step = 360.0 / nx as f64;
+        let mut south = -1.0f64;
+        let mut lat_edges = vec![-90.0];
+        let (mut lat, mut area) = (Vec::new(), Vec::new());
+        for (sine, weight) in gauss_legendre(ny) {
+            lat.push(sine.asin().to_degrees());
+            area.push(EARTH_RADIUS * EARTH_RADIUS * step.to_radians() * weight);
+            // The weights sum to 2: cut in these, the sphere gives each row its exact area.
+            south = (south + weight).min(1.0);
+            lat_edges.push(south.asin().to_degrees());
+        }
+        lat_edges[ny] = 90.0;
+        Self {
+            lat,
+            lat_edges,
+            lon: (0..nx).map(|i| (i as f64 + 0.5) * step).collect(),
+            lon_edges: (0..=nx).map(|i| i as f64 * step).collect(),
+            area,
+        }
+    }
+}
+
+/// Nodes, ascending, and weights of Gauss-Legendre quadrature: Newton's method on the Legendre
+/// polynomial from the asymptotic roots (Abramowitz & Stegun 25.4.29).
+fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
+    let legendre = |x: f64| {
+        let (mut before, mut value) = (1.0, x);
+        for k in 2..=n {
+            let k = k as f64;
+            (before, value) = (
+                value,
+                ((2.0 * k - 1.0) * x * value - (k - 1.0) * before) / k,
+            );
+        }
+        let slope = n as f64 * (x * value - before) / (x * x - 1.0);
+        (value, slope)
+    };
+    let node = |i: usize| {
+        let mut x = -(PI * (i as f64 + 0.75) / (n as f64 + 0.5)).cos();
+        for _ in 0..8 {
+            let (value, slope) = legendre(x);
+            x -= value / slope;
+        }
+        let (_, slope) = legendre(x);
+        (x, 2.0 / ((1.0 - x * x) * slope * slope))
+    };
+    (0..n).map(node).collect()
+}
+
+/// A time coordinate as it is stored.
+pub(super) struct Time {
+    pub units: String,
+    pub calendar: &'static str,
+    pub values: Values,
+}
+
+pub(super) enum Values {
+    Int(Vec<i64>),
+    Float(Vec<f64>),
+}
+
+impl Time {
+    pub fn new(options: &SynthOptions) -> Self {
+        let (start, calendar) = (options.start, options.calendar);
+        let day = |row| day_of_row(start, calendar, row);
+        let rows = 0..options.rows;
+        let Date {
+            year,
+            month,
+            day: d,
+        } = start;
+        let (units, values) = match options.time {
+            TimeEncoding::Int => {
+                let first = day(0);
+                (
+                    format!("days since {year:04}-{month:02}-{d:02} 12:00:00.000000"),
+                    Values::Int(rows.map(|r| day(r) - first).collect()),
+                )
+            }
+            TimeEncoding::Float => (
+                format!("days since {year:04}-01-01"),
+                Values::Float(rows.map(|r| day(r) as f64 + 0.5).collect()),
+            ),
+        };
+        let calendar = match calendar {
+            Calendar::Standard => "standard",
+            Calendar::ProlepticGregorian => "proleptic_gregorian",
+            Calendar::Julian => "julian",
+            Calendar::NoLeap => "noleap",
+            Calendar::AllLeap => "all_leap",
+            Calendar::Day360 => "360_day",
+        };
+        Self {
+            units,
+            calendar,
+            values,
+        }
+    }
+}
+
+/// Refuses a first day that the calendar lacks, or that the 73-step year does not hold.
+pub(super) fn check_start(start: Date, calendar: Calendar) -> Result<()> {
+    let wrong = |expected: &str| {
+        let Date { year, month, day } = start;
+        Err(Error::config("first day of the time axis")
+            .expected(expected)
+            .found(format!("{year:04}-{month:02}-{day:02}")))
+    };
+    if !(1..=9000).contains(&start.year) || !(1..=12).contains(&start.month) {
+        return wrong("a date in the years 1 to 9000");
+    }
+    if calendar == Calendar::Standard && start.year < 1583 {
+        return wrong("a year after 1582, where the standard calendar skips ten days");
+    }
+    let month = start.month as usize;
+    let days = match calendar {
+        Calendar::Day360 => 30,
+        _ => BEFORE_MONTH[month] - BEFORE_MONTH[month - 1],
+    };
+    if !(1..=days).contains(&start.day.into()) {
+        return wrong("a day that every year of the calendar has");
+    }
+    Ok(())
+}
+
+/// Days from 1 January of the start's year to a row.
+fn day_of_row(start: Date, calendar: Calendar, row: usize) -> i64 {
+    let (month, day) = (start.month as usize - 1, start.day as i64 - 1);
+    if calendar == Calendar::Day360 {
+        return month as i64 * 30 + day + 5 * row as i64;
+    }
+    // Count in years of 365 days, so that a row has the same date every year; then put the
+    // leap days in.
+    let nominal = BEFORE_MONTH[month] + day + 5 * row as i64;
+    let (years, day_of_year) = (nominal / 365, nominal % 365);
+    let leap = |year: i64| i64::from(is_leap(year, calendar));
+    let year = i64::from(start.year) + years;
+    let whole_years: i64 = (i64::from(start.year)..year).map(|y| 365 + leap(y)).sum();
+    let after_february = i64::from(day_of_year >= BEFORE_MONTH[2]);
+    whole_years + day_of_year + after_february * leap(year)
+}
+
+fn is_leap(year: i64, calendar: Calendar) -> bool {
+    match calendar {
+        Calendar::Julian => year % 4 == 0,
+        Calendar::Standard | Calendar::ProlepticGregorian => {
+            year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+        }
+        Calendar::AllLeap => true,
+        Calendar::NoLeap | Calendar::Day360 => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_degree_grid_is_the_published_one() {
+        let grid = Grid::new(180, 360);
+        // docs/data.md of the original: lat -89.24 .. 89.24, lon 0.5 .. 359.5
+        assert!((grid.lat[0] + 89.24).abs() < 5e-3, "{}", grid.lat[0]);
+        assert!((grid.lat[0] + grid.lat[179]).abs() < 1e-12);
+        assert_eq!((grid.lon[0], grid.lon[359]), (0.5, 359.5));
+        let sphere: f64 = grid.area.iter().sum::<f64>() * 360.0;
+        let exact = 4.0 * PI * EARTH_RADIUS * EARTH_RADIUS;
+        assert!((sphere / exact - 1.0).abs() < 1e-12);
+        for j in 0..180 {
+            assert!(grid.lat_edges[j] < grid.lat[j] && grid.lat[j] < grid.lat_edges[j + 1]);
+        }
+    }
+
+    #[test]
+    fn tiny_grids_exist() {
+        assert_eq!(Grid::new(1, 1).lat, [0.0]);
+        // The two nodes are at ±1/√3.
+        let lat = Grid::new(2, 1).lat;
+        assert!((lat[1].to_radians().sin() - 3f64.sqrt().recip()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn leap_days_make_one_step_of_six() {
+        let start = Date {
+            year: 1958,
+            month: 1,
+            day: 3,
+        };
+        let days =
+            |calendar| -> Vec<i64> { (0..4745).map(|r| day_of_row(start, calendar, r)).collect() };
+        let julian = days(Calendar::Julian);
+        // The published axis ends on 2022-12-29: 64 years later, of which 16 have a leap day.
+        assert_eq!(julian[0], 2);
+        assert_eq!(julian[4744], 64 * 365 + 16 + 362);
+        let steps = |d: &[i64]| d.windows(2).map(|w| w[1] - w[0]).collect::<Vec<_>>();
+        assert_eq!(steps(&julian).iter().filter(|s| **s == 6).count(), 16);
+        assert!(steps(&julian).iter().all(|s| *s == 5 || *s == 6));
+        assert!(steps(&days(Calendar::NoLeap)).iter().all(|s| *s == 5));
+        assert!(steps(&days(Calendar::Day360)).iter().all(|s| *s == 5));
+    }
+}
