@@ -252,7 +252,7 @@ fn every_block_does_as_the_original() {
     for (layer, activation) in found {
         let name = format!("layer{layer}");
         let data = expected.get(&name).unwrap();
-        assert_eq!(activation.dims()[..], data.shape[..], "{name}");
+        assert_eq!(activation.dims()[..], data.shape()[..], "{name}");
         assert_close(&name, &values(activation), &floats(data), TOLERANCE);
     }
 }
@@ -542,7 +542,8 @@ fn written_weights_are_the_read_ones() {
         assert_eq!(written.len(), original.len());
         for (name, data) in original.iter() {
             let found = written.get(name).unwrap();
-            assert_eq!((&found.shape, found.dtype), (&data.shape, data.dtype));
+            assert_eq!(found.shape(), data.shape(), "{name}");
+            assert_eq!(found.dtype(), data.dtype(), "{name}");
             if !name.ends_with("num_batches_tracked") {
                 assert_eq!(found, data, "{name}");
             }

@@ -115,7 +115,7 @@ mod tests {
         let (start, mut live) = (network(0), network(1));
         let mut dict = live.state_dict();
         let running = "unet.layers.0.convblock.1.running_mean";
-        let shape = dict.get(running).unwrap().shape.clone();
+        let shape = dict.get(running).unwrap().shape().clone();
         let sevens = TensorData::full(shape, 7.0_f32);
         dict.insert(running, sevens.clone());
         live.load_state_dict(&dict).unwrap();

@@ -4,7 +4,7 @@
 //! once.
 
 use burn::module::{Module, Param, ParamId, RunningState};
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Shape, Tensor, TensorData};
 
 /// Receives each name with its tensor.
 pub(crate) type Visit<'a> = dyn FnMut(&str, Slot<'_>) + 'a;
@@ -63,10 +63,7 @@ impl Slot<'_> {
             Self::Vector(p) => p.val().into_data(),
             Self::Planes(p) => p.val().into_data(),
             Self::Kernel(p) => p.val().into_data(),
-            Self::Matrix(p) => TensorData {
-                shape: self.shape().into(),
-                ..p.val().into_data()
-            },
+            Self::Matrix(p) => with_shape(p.val().into_data(), self.shape()),
             // A forward pass in training leaves its update pending; `valid` takes it in.
             Self::Running(r) => r.valid().value().into_data(),
             Self::Constant(Constant::Cap(cap)) => TensorData::new(vec![*cap], [0; 0]),
@@ -82,7 +79,7 @@ impl Slot<'_> {
             Self::Kernel(p) => replace(p, data),
             Self::Matrix(p) => {
                 let shape = p.lazy_shape();
-                replace(p, TensorData { shape, ..data });
+                replace(p, with_shape(data, shape));
             }
             Self::Running(r) => {
                 let device = r.value().device();
@@ -116,6 +113,12 @@ impl Slot<'_> {
 
 fn reshaped<const D: usize>(param: &mut Param<Tensor<D>>, values: Tensor<1>) {
     *param = param.clone().map(|old| values.reshape(old.dims()));
+}
+
+/// The same values under another shape of as many elements.
+fn with_shape(data: TensorData, shape: impl Into<Shape>) -> TensorData {
+    let (bytes, _, dtype) = data.into_parts();
+    TensorData::from_bytes(bytes, shape, dtype)
 }
 
 fn replace<const D: usize>(param: &mut Param<Tensor<D>>, data: TensorData) {

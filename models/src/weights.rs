@@ -109,8 +109,8 @@ impl StateDict {
             end += data.as_bytes().len();
             entries.push(format!(
                 r#""{name}":{{"dtype":"{}","shape":{:?},"data_offsets":[{begin},{end}]}}"#,
-                dtype_name(data.dtype)?,
-                data.shape.as_slice(),
+                dtype_name(data.dtype())?,
+                data.shape().as_slice(),
             ));
         }
         let mut header = format!("{{{}}}", entries.join(","));
@@ -249,11 +249,11 @@ impl Samudra {
                 return;
             };
             let expected = slot.shape();
-            if *data.shape != expected {
+            if data.shape()[..] != expected {
                 mismatch.shapes.push(ShapeMismatch {
                     name: name.to_string(),
                     expected,
-                    found: data.shape.to_vec(),
+                    found: data.shape().to_vec(),
                 });
             } else if let Some(reason) = objection(&slot, data) {
                 mismatch.values.push(format!("{name} {reason}"));
@@ -268,7 +268,7 @@ impl Samudra {
 fn objection(slot: &Slot<'_>, data: &TensorData) -> Option<String> {
     match slot {
         Slot::Constant(Constant::BatchCounter) => None,
-        _ if !data.dtype.is_float() => Some(format!("is {:?}, not floating point", data.dtype)),
+        _ if !data.dtype().is_float() => Some(format!("is {:?}, not floating point", data.dtype())),
         Slot::Constant(Constant::Cap(expected)) => {
             let found: f32 = data.iter::<f32>().next()?;
             (found != *expected).then(|| format!("is {found}, this network has {expected}"))
