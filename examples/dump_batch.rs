@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Tensor};
 use burn_om4::{
-    Channel, Date, DateRange, DatasetOptions, DeviceChoice, Inputs, MaskOrder, ModelBatch,
-    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, OpenOptions, Order, Prefetch, Schedule,
-    ScheduleSpec, WindowSpec,
+    Channel, DatasetOptions, Date, DateRange, DeviceChoice, Inputs, MaskOrder, ModelBatch,
+    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, Schedule, ScheduleSpec,
+    Strictness, WindowSpec,
 };
 use clap::Parser;
 use npyz::WriterBuilder;
@@ -82,11 +82,17 @@ fn main() -> Result<()> {
     let schedule = Schedule::new(spec, dataset.groups())?;
     let batcher = OceanBatcher::new(dataset);
     let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), &device)?;
-    let batch = loader.iter().next().context("the loader delivered nothing")??;
+    let batch = loader
+        .iter()
+        .next()
+        .context("the loader delivered nothing")??;
 
     fs::create_dir_all(&options.out)?;
     let steps = 0..batch.steps();
-    let inputs = steps.clone().map(|k| batch.input(k)).collect::<Result<Vec<_>, _>>()?;
+    let inputs = steps
+        .clone()
+        .map(|k| batch.input(k))
+        .collect::<Result<Vec<_>, _>>()?;
     write_steps(&options.out.join("input.npy"), inputs)?;
     let boundaries = steps.clone().map(|k| batch.boundary(k)).collect();
     write_steps(&options.out.join("boundary.npy"), boundaries)?;
@@ -108,7 +114,10 @@ fn main() -> Result<()> {
         "chunks_read": counters.chunks_read,
         "missing_chunks": counters.missing_chunks,
     });
-    fs::write(options.out.join("meta.json"), serde_json::to_string_pretty(&meta)?)?;
+    fs::write(
+        options.out.join("meta.json"),
+        serde_json::to_string_pretty(&meta)?,
+    )?;
     Ok(())
 }
 
@@ -119,9 +128,8 @@ fn open(case: &Case, root: &Path, store: usize) -> Result<OceanDataset> {
         case.id,
         case.stores.len()
     );
-    let channels = |names: &[String]| -> Result<Vec<Channel>, _> {
-        names.iter().map(|n| n.parse()).collect()
-    };
+    let channels =
+        |names: &[String]| -> Result<Vec<Channel>, _> { names.iter().map(|n| n.parse()).collect() };
     let window = WindowSpec {
         history: case.hist,
         steps: case.steps,
@@ -137,7 +145,7 @@ fn open(case: &Case, root: &Path, store: usize) -> Result<OceanDataset> {
         .with_mask_order(order)
         .with_masked_fill_value(case.masked_fill_value)
         .with_inputs(Inputs::All)
-        .with_open(OpenOptions::lenient());
+        .with_strictness(Strictness::Lenient);
     if let Some([start, end]) = case.time_slice {
         options = options.with_time(DateRange { start, end });
     }
@@ -158,11 +166,18 @@ fn write_steps(path: &Path, steps: Vec<Tensor<4>>) -> Result<()> {
     let mut shape = vec![steps.len() as u64];
     shape.extend(dims.map(|d| d as u64));
     let file = std::io::BufWriter::new(fs::File::create(path)?);
-    let mut npy =
-        npyz::WriteOptions::new().default_dtype().shape(&shape).writer(file).begin_nd()?;
+    let mut npy = npyz::WriteOptions::new()
+        .default_dtype()
+        .shape(&shape)
+        .writer(file)
+        .begin_nd()?;
     for step in steps {
         let data = step.into_data();
-        ensure!(data.dtype == DType::F32, "expected float32, found {:?}", data.dtype);
+        ensure!(
+            data.dtype == DType::F32,
+            "expected float32, found {:?}",
+            data.dtype
+        );
         npy.extend(data.iter::<f32>())?;
     }
     npy.finish()?;
@@ -174,8 +189,11 @@ fn write_mask(path: &Path, batch: &ModelBatch) -> Result<()> {
     let mask = batch.label_mask();
     let shape = mask.dims().map(|d| d as u64);
     let file = std::io::BufWriter::new(fs::File::create(path)?);
-    let mut npy =
-        npyz::WriteOptions::new().default_dtype().shape(&shape).writer(file).begin_nd()?;
+    let mut npy = npyz::WriteOptions::new()
+        .default_dtype()
+        .shape(&shape)
+        .writer(file)
+        .begin_nd()?;
     npy.extend(mask.into_data().iter::<bool>().map(u8::from))?;
     npy.finish()?;
     Ok(())

@@ -6,8 +6,10 @@
 //!
 //! The directory holds `oracle.json` (configuration, grid, variables), `init.safetensors`,
 //! `prognostic.npy` and `boundary.npy` `(steps, batch, channel, y, x)`, `label_mask.npy`
-//! `(channel, y, x)` and `lat.npy`, `lon.npy` in degrees. Written are `eval_output_step0.npy`
-//! `(batch, channel, y, x)` and `eval_rollout.npy` `(steps, batch, channel, y, x)`, float32.
+//! `(channel, y, x)` and `lat.npy`, `lon.npy` in degrees. Written, as float32, are
+//! `eval_output_step0.npy` `(batch, channel, y, x)`, the network's output in the first step (of a
+//! residual network the change alone), and `eval_rollout.npy` `(steps, batch, channel, y, x)`, the
+//! predicted states.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -79,7 +81,7 @@ fn main() -> Result<()> {
     let mask = mask(&args.dir.join("label_mask.npy"), &device)?;
 
     let start = prognostic[0].clone();
-    let first = network.forward(start.clone(), boundary[0].clone(), mask.clone());
+    let first = network.output(start.clone(), boundary[0].clone(), mask.clone());
     let rollout = network.rollout(start, boundary, mask);
 
     std::fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;

@@ -57,7 +57,11 @@ fn gather(planes: &Tensor<4>, gather: &Gather) -> Tensor<4> {
     let [_, channels, ny, nx] = planes.dims();
     let n = gather.rows.len();
     let first = gather.rows[0];
-    let consecutive = gather.rows.iter().zip(first..).all(|(&row, expected)| row == expected);
+    let consecutive = gather
+        .rows
+        .iter()
+        .zip(first..)
+        .all(|(&row, expected)| row == expected);
     let rows = if consecutive {
         planes.clone().narrow(0, first as usize, n)
     } else {
@@ -77,7 +81,15 @@ impl ModelBatch {
         label_mask: Tensor<3, Bool>,
         boundary_mask: Tensor<2, Bool>,
     ) -> Self {
-        Self { windows, context, inputs, boundaries, labels, label_mask, boundary_mask }
+        Self {
+            windows,
+            context,
+            inputs,
+            boundaries,
+            labels,
+            label_mask,
+            boundary_mask,
+        }
     }
 
     /// Samples in the batch.
@@ -125,7 +137,9 @@ impl ModelBatch {
     /// # Panics
     /// When `step` is not below [`steps`](Self::steps).
     pub fn boundary(&self, step: usize) -> Tensor<4> {
-        self.boundaries.step(step).unwrap_or_else(|| self.no_step(step))
+        self.boundaries
+            .step(step)
+            .unwrap_or_else(|| self.no_step(step))
     }
 
     /// Prognostic channels at the label times of `step`: `(batch, time*channel, y, x)`. The grid is

@@ -62,7 +62,11 @@ pub(crate) enum PreparedBy {
 
 impl PreparedBy {
     pub fn of(device: &Device) -> Self {
-        if is_cpu(device) { Self::Reader } else { Self::Device }
+        if is_cpu(device) {
+            Self::Reader
+        } else {
+            Self::Device
+        }
     }
 }
 
@@ -94,12 +98,20 @@ impl HostBatch {
     /// Bytes that cross to the device.
     pub fn bytes(&self) -> u64 {
         let floats: usize = match &self.buffers {
-            Buffers::Prepared { inputs, boundaries, labels } => {
-                [inputs, boundaries, labels].into_iter().flatten().map(HostLease::len).sum()
-            }
-            Buffers::Raw { prognostic, boundary, label } => {
-                prognostic.len() + boundary.len() + label.as_ref().map_or(0, HostLease::len)
-            }
+            Buffers::Prepared {
+                inputs,
+                boundaries,
+                labels,
+            } => [inputs, boundaries, labels]
+                .into_iter()
+                .flatten()
+                .map(HostLease::len)
+                .sum(),
+            Buffers::Raw {
+                prognostic,
+                boundary,
+                label,
+            } => prognostic.len() + boundary.len() + label.as_ref().map_or(0, HostLease::len),
         };
         (floats * size_of::<f32>()) as u64
     }
@@ -111,7 +123,10 @@ impl OceanBatcher {
         // On a CPU every tensor of a batch is a buffer, and comes home when the model drops it.
         let steps = dataset.context(0).window().steps;
         let keep = 3 * (3 * steps).max(3);
-        let options = HostPoolOptions { keep, ..HostPoolOptions::default() };
+        let options = HostPoolOptions {
+            keep,
+            ..HostPoolOptions::default()
+        };
         Self {
             dataset,
             pool: HostPool::new(OrdinaryMemory, options),
@@ -181,11 +196,19 @@ impl OceanBatcher {
         }
     }
 
-    fn read_raw(&self, source: &Source, windows: Vec<Window>, plan: BatchPlan) -> Result<HostBatch> {
+    fn read_raw(
+        &self,
+        source: &Source,
+        windows: Vec<Window>,
+        plan: BatchPlan,
+    ) -> Result<HostBatch> {
         let mut counts = ReadCounts::default();
         let mut read = |planes: &dyn PlaneSource, rows: &[usize], group: &Group| {
             let cells = planes.plane().cells();
-            let request = PlaneRequest { rows, channels: &group.positions };
+            let request = PlaneRequest {
+                rows,
+                channels: &group.positions,
+            };
             let mut lease = self.pool.lease(request.planes() * cells)?;
             let sink = HostPlanes::new(lease.as_mut_slice(), cells);
             counts.add(&planes.read(&request, &sink)?);
@@ -201,8 +224,18 @@ impl OceanBatcher {
             }
             _ => None,
         };
-        let buffers = Buffers::Raw { prognostic, boundary, label };
-        Ok(HostBatch { windows, plan, counts, nan_in_ocean: 0, buffers })
+        let buffers = Buffers::Raw {
+            prognostic,
+            boundary,
+            label,
+        };
+        Ok(HostBatch {
+            windows,
+            plan,
+            counts,
+            nan_in_ocean: 0,
+            buffers,
+        })
     }
 
     fn read_prepared(
@@ -214,12 +247,18 @@ impl OceanBatcher {
         let context = &source.context;
         let lease = |gathers: &[Gather], channels: usize, shape: PlaneShape| {
             let len = |g: &Gather| g.rows.len() * channels * shape.cells();
-            gathers.iter().map(|g| self.pool.lease(len(g))).collect::<Result<Vec<_>>>()
+            gathers
+                .iter()
+                .map(|g| self.pool.lease(len(g)))
+                .collect::<Result<Vec<_>>>()
         };
         let n = source.prognostic.positions.len();
         let mut inputs = lease(&plan.inputs, n, context.shape())?;
-        let mut boundaries =
-            lease(&plan.boundaries, source.boundary.positions.len(), context.shape())?;
+        let mut boundaries = lease(
+            &plan.boundaries,
+            source.boundary.positions.len(),
+            context.shape(),
+        )?;
         let mut labels = lease(&plan.labels, n, context.label_shape())?;
 
         let mut counts = ReadCounts::default();
@@ -232,7 +271,10 @@ impl OceanBatcher {
             let preparation = context.preparation();
             let sink =
                 PreparedTensors::new(rows.len(), &group.constants, preparation, cells, tensors);
-            let request = PlaneRequest { rows, channels: &group.positions };
+            let request = PlaneRequest {
+                rows,
+                channels: &group.positions,
+            };
             counts.add(&planes.read(&request, &sink)?);
             nan_in_ocean += sink.nan_in_ocean();
             Result::Ok(())
@@ -246,18 +288,43 @@ impl OceanBatcher {
             }
             _ => of_prognostic.extend(of_labels),
         }
-        read(&*source.planes, &plan.prognostic.rows, &source.prognostic, of_prognostic)?;
+        read(
+            &*source.planes,
+            &plan.prognostic.rows,
+            &source.prognostic,
+            of_prognostic,
+        )?;
         let of_boundary = gathered(&mut boundaries, &plan.boundaries);
-        read(&*source.planes, &plan.boundary.rows, &source.boundary, of_boundary)?;
-        let buffers = Buffers::Prepared { inputs, boundaries, labels };
-        Ok(HostBatch { windows, plan, counts, nan_in_ocean, buffers })
+        read(
+            &*source.planes,
+            &plan.boundary.rows,
+            &source.boundary,
+            of_boundary,
+        )?;
+        let buffers = Buffers::Prepared {
+            inputs,
+            boundaries,
+            labels,
+        };
+        Ok(HostBatch {
+            windows,
+            plan,
+            counts,
+            nan_in_ocean,
+            buffers,
+        })
     }
 
     /// Uploads, and prepares where the device does that. Call it on the thread that uses the batch.
     pub(crate) fn finish(&self, host: HostBatch, device: &Device) -> Result<ModelBatch> {
         // Batches are constants: they live on the device without autodiff.
         let device = &device.clone().inner();
-        let HostBatch { windows, plan, buffers, .. } = host;
+        let HostBatch {
+            windows,
+            plan,
+            buffers,
+            ..
+        } = host;
         let source = self.dataset.source_of(&windows)?;
         let context = &source.context;
         let prepared_by = match &buffers {
@@ -266,7 +333,14 @@ impl OceanBatcher {
         };
         let constants = self.constants(windows[0].source, source, device, prepared_by);
         let fields = match (buffers, &constants.preparations) {
-            (Buffers::Prepared { inputs, boundaries, labels }, _) => {
+            (
+                Buffers::Prepared {
+                    inputs,
+                    boundaries,
+                    labels,
+                },
+                _,
+            ) => {
                 let tensors = |leases: Vec<HostLease>, gathers: &[Gather], shape: PlaneShape| {
                     let each = leases.into_iter().zip(gathers);
                     Field::Ready(each.map(|(l, g)| tensor(l, g, shape, device)).collect())
@@ -277,11 +351,23 @@ impl OceanBatcher {
                     tensors(labels, &plan.labels, context.label_shape()),
                 ]
             }
-            (Buffers::Raw { prognostic, boundary, label }, Some(prepare)) => {
+            (
+                Buffers::Raw {
+                    prognostic,
+                    boundary,
+                    label,
+                },
+                Some(prepare),
+            ) => {
                 let planes = |lease, rows: &GroupPlan, shape, by: &DevicePreparation| {
                     by.planes(upload(lease, rows.rows.len(), shape, device))
                 };
-                let p = planes(prognostic, &plan.prognostic, context.shape(), &prepare.prognostic);
+                let p = planes(
+                    prognostic,
+                    &plan.prognostic,
+                    context.shape(),
+                    &prepare.prognostic,
+                );
                 let b = planes(boundary, &plan.boundary, context.shape(), &prepare.boundary);
                 let l = match (label, &plan.label, &prepare.label) {
                     (Some(lease), Some(rows), Some(by)) => {
@@ -289,15 +375,28 @@ impl OceanBatcher {
                     }
                     _ => p.clone(),
                 };
-                let lazy = |planes, steps| Field::Lazy { planes, steps: Arc::new(steps) };
-                [lazy(p, plan.inputs), lazy(b, plan.boundaries), lazy(l, plan.labels)]
+                let lazy = |planes, steps| Field::Lazy {
+                    planes,
+                    steps: Arc::new(steps),
+                };
+                [
+                    lazy(p, plan.inputs),
+                    lazy(b, plan.boundaries),
+                    lazy(l, plan.labels),
+                ]
             }
             (Buffers::Raw { .. }, None) => unreachable!("raw planes come with preparations"),
         };
         let label_mask = constants.label_mask.clone();
         let boundary_mask = constants.boundary_mask.clone();
         let context = context.clone();
-        Ok(ModelBatch::new(windows.into(), context, fields, label_mask, boundary_mask))
+        Ok(ModelBatch::new(
+            windows.into(),
+            context,
+            fields,
+            label_mask,
+            boundary_mask,
+        ))
     }
 
     fn constants(
@@ -307,13 +406,22 @@ impl OceanBatcher {
         device: &Device,
         by: PreparedBy,
     ) -> Arc<DeviceConstants> {
-        let mut entries = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = entries.iter().find(|e| e.source == index && e.device == *device);
+        let mut entries = self
+            .constants
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let known = entries
+            .iter()
+            .find(|e| e.source == index && e.device == *device);
         if let Some(entry) = known {
             return entry.constants.clone();
         }
         let constants = Arc::new(DeviceConstants::new(source, device, by));
-        let entry = ConstantsEntry { device: device.clone(), source: index, constants };
+        let entry = ConstantsEntry {
+            device: device.clone(),
+            source: index,
+            constants,
+        };
         entries.push(entry);
         entries[entries.len() - 1].constants.clone()
     }
@@ -324,15 +432,14 @@ impl DeviceConstants {
         let context: &BatchContext = &source.context;
         let PlaneShape { ny, nx } = context.label_shape();
         let n = source.prognostic.positions.len();
-        let of_labels = (0..n).flat_map(|c| context.constants(c).wet.iter().copied());
+        let of_labels = (0..n).flat_map(|c| context.constants(c).wet.as_slice().iter().copied());
         let mask: Vec<bool> = of_labels.collect();
         let times = context.window().times();
         let label_mask = Tensor::<3, Bool>::from_data(TensorData::new(mask, [n, ny, nx]), device)
             .repeat_dim(0, times);
         let PlaneShape { ny, nx } = context.shape();
-        let surface = TensorData::new(context.surface().to_vec(), [ny, nx]);
+        let surface = TensorData::new(context.surface().as_slice().to_vec(), [ny, nx]);
         let preparation = |group: &Group, shape: PlaneShape| {
-            let shape = [shape.ny, shape.nx];
             DevicePreparation::new(context.preparation(), &group.constants, shape, device)
         };
         Self {
@@ -352,7 +459,12 @@ impl DeviceConstants {
 
 fn gathered<'a>(leases: &'a mut [HostLease], gathers: &'a [Gather]) -> Vec<Gathered<'a>> {
     let pairs = leases.iter_mut().zip(gathers);
-    pairs.map(|(lease, gather)| Gathered { values: lease.as_mut_slice(), gather }).collect()
+    pairs
+        .map(|(lease, gather)| Gathered {
+            values: lease.as_mut_slice(),
+            gather,
+        })
+        .collect()
 }
 
 /// A prepared tensor `(batch, time*channel, y, x)` around its host buffer.
@@ -379,6 +491,7 @@ impl Batcher<Window, ModelBatch> for OceanBatcher {
     /// # Panics
     /// When a read fails: this trait has no other way out.
     fn batch(&self, windows: Vec<Window>, device: &Device) -> ModelBatch {
-        self.try_batch(windows, device).unwrap_or_else(|e| panic!("{e:?}"))
+        self.try_batch(windows, device)
+            .unwrap_or_else(|e| panic!("{e:?}"))
     }
 }

@@ -1,15 +1,16 @@
 //! The data set: sources, channels and windows, checked once and then immutable.
 
+use crate::calendar::DateRange;
 use crate::error::{Error, Result};
 use crate::grid::Grid;
+use crate::groups::Groups;
+use crate::mask::WetMask;
 use crate::ocean::{Ocean, Om4Paths};
+use crate::options::Strictness;
 use crate::plan::{BatchPlan, GroupPlan, Inputs, Labels};
 use crate::prepare::{ChannelConstants, MaskOrder, Preparation};
 use crate::read::{PlaneShape, PlaneSource};
 use crate::schema::{Channel, check_channels};
-use crate::store::OpenOptions;
-use crate::schedule::Groups;
-use crate::calendar::DateRange;
 use crate::time::{DEFAULT_GAP_FACTOR, TimeAxis};
 use crate::window::{Window, WindowSpec};
 use burn::data::dataset::{Dataset, DatasetError};
@@ -42,9 +43,9 @@ pub struct DatasetOptions {
     /// A step longer than this many median steps is a gap, which no window crosses. Default 1.5.
     #[serde(default = "default_gap_factor")]
     pub gap_factor: f64,
-    /// How stores are opened.
+    /// What to do about missing chunks and unusable statistics.
     #[serde(default)]
-    pub open: OpenOptions,
+    pub strictness: Strictness,
 }
 
 fn default_gap_factor() -> f64 {
@@ -63,7 +64,7 @@ impl DatasetOptions {
             masked_fill_value: 0.0,
             inputs: Inputs::default(),
             gap_factor: DEFAULT_GAP_FACTOR,
-            open: OpenOptions::default(),
+            strictness: Strictness::default(),
         }
     }
 
@@ -97,9 +98,9 @@ impl DatasetOptions {
         self
     }
 
-    /// Sets how stores are opened.
-    pub fn with_open(mut self, open: OpenOptions) -> Self {
-        self.open = open;
+    /// Sets what to do about missing chunks and unusable statistics.
+    pub fn with_strictness(mut self, strictness: Strictness) -> Self {
+        self.strictness = strictness;
         self
     }
 
@@ -108,8 +109,9 @@ impl DatasetOptions {
         check_channels(&self.boundary)?;
         self.window.validate()?;
         if !self.masked_fill_value.is_finite() {
-            return Err(Error::config("the masked fill value must be finite")
-                .found(self.masked_fill_value));
+            return Err(
+                Error::config("the masked fill value must be finite").found(self.masked_fill_value)
+            );
         }
         Ok(())
     }
@@ -164,7 +166,11 @@ pub(crate) struct Source {
 
 impl Source {
     pub fn labels(&self) -> Labels {
-        if self.label.is_some() { Labels::Own } else { Labels::Shared }
+        if self.label.is_some() {
+            Labels::Own
+        } else {
+            Labels::Shared
+        }
     }
 }
 
@@ -175,7 +181,7 @@ pub struct BatchContext {
     units: Vec<Option<String>>,
     /// Of the labels: mean, deviation and mask per prognostic channel.
     constants: Vec<ChannelConstants>,
-    surface: Arc<[bool]>,
+    surface: Arc<WetMask>,
     window: WindowSpec,
     preparation: Preparation,
     own_labels: bool,
@@ -214,7 +220,7 @@ impl BatchContext {
     }
 
     /// Wet mask of the surface of the input grid.
-    pub fn surface(&self) -> &Arc<[bool]> {
+    pub fn surface(&self) -> &Arc<WetMask> {
         &self.surface
     }
 
@@ -289,8 +295,14 @@ impl OceanDataset {
     /// Everything that [`Ocean::open`] refuses, days or windows that the store cannot serve.
     pub fn open(paths: &Om4Paths, options: &DatasetOptions) -> Result<Self> {
         options.check()?;
-        let ocean = Ocean::open(paths, &options.wanted(), &options.open)?;
-        Self::from_oceans(vec![OceanPair { input: ocean, label: None }], options)
+        let ocean = Ocean::open(paths, &options.wanted(), options.strictness)?;
+        Self::from_oceans(
+            vec![OceanPair {
+                input: ocean,
+                label: None,
+            }],
+            options,
+        )
     }
 
     /// Opens one store for inputs and boundaries and another, of any grid, for labels. Rows are
@@ -304,9 +316,15 @@ impl OceanDataset {
         options: &DatasetOptions,
     ) -> Result<Self> {
         options.check()?;
-        let input = Ocean::open(paths, &options.wanted(), &options.open)?;
-        let label = Ocean::open(labels, &options.prognostic, &options.open)?;
-        Self::from_oceans(vec![OceanPair { input, label: Some(label) }], options)
+        let input = Ocean::open(paths, &options.wanted(), options.strictness)?;
+        let label = Ocean::open(labels, &options.prognostic, options.strictness)?;
+        Self::from_oceans(
+            vec![OceanPair {
+                input,
+                label: Some(label),
+            }],
+            options,
+        )
     }
 
     /// Makes a data set of opened sources.
@@ -335,7 +353,10 @@ impl OceanDataset {
 
     /// The window at `index`, if there is one.
     pub fn window(&self, index: usize) -> Option<Window> {
-        let source = self.offsets.partition_point(|&first| first <= index).checked_sub(1)?;
+        let source = self
+            .offsets
+            .partition_point(|&first| first <= index)
+            .checked_sub(1)?;
         let starts = &self.sources.get(source)?.starts;
         let start = *starts.get(index - self.offsets[source])?;
         Some(Window { source, start })
@@ -372,7 +393,10 @@ impl OceanDataset {
         let rows = source.planes.rows();
         let window = source.context.window();
         for &start in &starts {
-            if start.checked_add(window.span()).is_none_or(|end| end > rows) {
+            if start
+                .checked_add(window.span())
+                .is_none_or(|end| end > rows)
+            {
                 return Err(Error::config("a window reaches past the end of the store")
                     .row(start)
                     .expected(format!("at most {rows} rows"))
@@ -390,7 +414,9 @@ impl OceanDataset {
     }
 
     pub(crate) fn source_of(&self, windows: &[Window]) -> Result<&Source> {
-        let first = windows.first().ok_or_else(|| Error::config("a batch of no windows"))?;
+        let first = windows
+            .first()
+            .ok_or_else(|| Error::config("a batch of no windows"))?;
         if let Some(other) = windows.iter().find(|w| w.source != first.source) {
             return Err(Error::config("a batch mixes windows of several sources")
                 .expected(format!("source {}", first.source))
@@ -434,7 +460,10 @@ impl Source {
         }
         let of_labels = label.as_ref().unwrap_or(&input);
         let label_group = group(of_labels, &options.prognostic)?;
-        let units = options.prognostic.iter().map(|c| of_labels.channels[c].unit.clone());
+        let units = options
+            .prognostic
+            .iter()
+            .map(|c| of_labels.channels[c].unit.clone());
         let context = BatchContext {
             prognostic: options.prognostic.clone(),
             boundary: options.boundary.clone(),
@@ -474,18 +503,22 @@ impl Source {
 
 fn group(ocean: &Ocean, channels: &[Channel]) -> Result<Group> {
     let shape = ocean.planes.plane();
-    let mut group = Group { positions: Vec::new(), constants: Vec::new() };
+    let mut group = Group {
+        positions: Vec::new(),
+        constants: Vec::new(),
+    };
     for channel in channels {
         let position = ocean.planes.channels().iter().position(|c| c == channel);
         let info = ocean.channels.get(channel);
         let (Some(position), Some(info)) = (position, info) else {
             return Err(Error::config("the source lacks a channel").expected(channel));
         };
-        if info.constants.wet.len() != shape.ny * shape.nx {
+        let mask = info.constants.wet.shape();
+        if mask != shape {
             return Err(Error::config("a wet mask differs from the grid")
                 .array(channel.name())
-                .expected(format!("{} x {} cells", shape.ny, shape.nx))
-                .found(format!("{} cells", info.constants.wet.len())));
+                .expected(format!("{} x {}", shape.ny, shape.nx))
+                .found(format!("{} x {}", mask.ny, mask.nx)));
         }
         group.positions.push(position);
         group.constants.push(info.constants.clone());
@@ -510,9 +543,11 @@ fn label_offset(input: &TimeAxis, label: &TimeAxis, rows: std::ops::Range<usize>
         (Some(offset), None) => Ok(offset),
         (_, bad) => {
             let row = bad.unwrap_or(rows.start);
-            Err(Error::config("the label store lacks a time of the input store")
-                .row(row)
-                .expected(input.label(row)))
+            Err(
+                Error::config("the label store lacks a time of the input store")
+                    .row(row)
+                    .expected(input.label(row)),
+            )
         }
     }
 }

@@ -74,7 +74,11 @@ fn vulkan_devices() -> Option<Vec<Device>> {
 fn missing(name: &str, compiled: bool) -> Error {
     if compiled {
         let needs = format!("a {name} driver and device on this machine");
-        Error::new(ErrorKind::Device, format!("device `{name}` is not available")).expected(needs)
+        Error::new(
+            ErrorKind::Device,
+            format!("device `{name}` is not available"),
+        )
+        .expected(needs)
     } else {
         Error::config(format!("device `{name}` is not part of this build"))
             .expected(format!("a build with `--features {name}`"))
@@ -123,7 +127,10 @@ mod tests {
         for name in ["auto", "cpu", "cuda:0", "cuda:3", "vulkan"] {
             assert_eq!(name.parse::<DeviceChoice>().unwrap().to_string(), name);
         }
-        assert_eq!("cuda".parse::<DeviceChoice>().unwrap(), DeviceChoice::Cuda(0));
+        assert_eq!(
+            "cuda".parse::<DeviceChoice>().unwrap(),
+            DeviceChoice::Cuda(0)
+        );
         for name in ["", "gpu", "cuda:", "cuda:x", "cuda:-1"] {
             let error = name.parse::<DeviceChoice>().unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::Config, "{name}");

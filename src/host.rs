@@ -170,25 +170,45 @@ impl HostPool {
             .checked_mul(size_of::<f32>())
             .ok_or_else(|| Error::config("a host buffer is too large").found(len))?;
         if bytes == 0 {
-            return Ok(HostLease { slot: None, len, pool: self.clone() });
+            return Ok(HostLease {
+                slot: None,
+                len,
+                pool: self.clone(),
+            });
         }
         let deadline = Instant::now() + self.0.options.timeout;
         let mut inner = self.0.lock();
-        while self.0.options.limit.is_some_and(|limit| inner.state.leased >= limit) {
+        while self
+            .0
+            .options
+            .limit
+            .is_some_and(|limit| inner.state.leased >= limit)
+        {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(self.exhausted(bytes, &inner.state));
             }
-            inner = self.0.returned.wait_timeout(inner, left)
+            inner = self
+                .0
+                .returned
+                .wait_timeout(inner, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
-        let fits = inner.free.iter().enumerate().filter(|(_, s)| s.bytes >= bytes);
+        let fits = inner
+            .free
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.bytes >= bytes);
         let best = fits.min_by_key(|(_, s)| s.bytes).map(|(i, _)| i);
         inner.state.leased += 1;
         if let Some(index) = best {
             let slot = inner.free.swap_remove(index);
-            return Ok(HostLease { slot: Some(slot), len, pool: self.clone() });
+            return Ok(HostLease {
+                slot: Some(slot),
+                len,
+                pool: self.clone(),
+            });
         }
         inner.state.bytes += bytes;
         inner.state.peak_bytes = inner.state.peak_bytes.max(inner.state.bytes);
@@ -197,7 +217,11 @@ impl HostPool {
         match self.0.allocator.allocate(bytes) {
             Ok(pointer) => {
                 let slot = Slot { pointer, bytes };
-                Ok(HostLease { slot: Some(slot), len, pool: self.clone() })
+                Ok(HostLease {
+                    slot: Some(slot),
+                    len,
+                    pool: self.clone(),
+                })
             }
             Err(e) => {
                 let mut inner = self.0.lock();
@@ -213,7 +237,10 @@ impl HostPool {
     /// What the pool holds now.
     pub fn state(&self) -> HostPoolState {
         let inner = self.0.lock();
-        HostPoolState { free: inner.free.len(), ..inner.state }
+        HostPoolState {
+            free: inner.free.len(),
+            ..inner.state
+        }
     }
 
     fn exhausted(&self, bytes: usize, state: &HostPoolState) -> Error {
@@ -363,21 +390,43 @@ mod tests {
 
     fn pool(keep: usize, limit: Option<usize>) -> HostPool {
         let timeout = Duration::ZERO;
-        HostPool::new(OrdinaryMemory, HostPoolOptions { keep, limit, timeout })
+        HostPool::new(
+            OrdinaryMemory,
+            HostPoolOptions {
+                keep,
+                limit,
+                timeout,
+            },
+        )
     }
 
     #[test]
     fn buffers_come_home_from_every_owner() {
         let pool = pool(3, None);
         let mut lease = pool.lease(5).unwrap();
-        lease.as_mut_slice().copy_from_slice(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        lease
+            .as_mut_slice()
+            .copy_from_slice(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!(pool.state().leased, 1);
         let bytes = lease.into_bytes();
         assert_eq!(bytes.len(), 20);
         let copy = bytes.clone();
-        assert_eq!(pool.state().leased, 1, "a copy of the bytes is not a second lease");
+        assert_eq!(
+            pool.state().leased,
+            1,
+            "a copy of the bytes is not a second lease"
+        );
         drop(bytes);
-        assert_eq!(pool.state(), HostPoolState { leased: 0, free: 1, bytes: 20, peak_bytes: 20, allocations: 1 });
+        assert_eq!(
+            pool.state(),
+            HostPoolState {
+                leased: 0,
+                free: 1,
+                bytes: 20,
+                peak_bytes: 20,
+                allocations: 1
+            }
+        );
         assert_eq!(copy[..4], 1f32.to_ne_bytes());
         // The copy outlives the lease and the pool.
         drop(pool);
@@ -393,7 +442,11 @@ mod tests {
         let lease = pool.lease(15).unwrap();
         assert_eq!((lease.len(), pool.state().allocations), (15, 3));
         let other = pool.lease(25).unwrap();
-        assert_eq!(pool.state().allocations, 3, "the buffer of 30 was left for the larger lease");
+        assert_eq!(
+            pool.state().allocations,
+            3,
+            "the buffer of 30 was left for the larger lease"
+        );
         drop((lease, other));
     }
 
@@ -402,14 +455,20 @@ mod tests {
         let pool = pool(1, Some(1));
         let held = pool.lease(4).unwrap();
         let error = pool.lease(4).err().unwrap();
-        assert!(error.to_string().contains("1 of 1 buffers still held"), "{error}");
+        assert!(
+            error.to_string().contains("1 of 1 buffers still held"),
+            "{error}"
+        );
         drop(held);
         assert_eq!(pool.lease(4).unwrap().len(), 4);
     }
 
     #[test]
     fn a_waiting_lease_wakes_when_a_buffer_returns() {
-        let options = HostPoolOptions { limit: Some(1), ..Default::default() };
+        let options = HostPoolOptions {
+            limit: Some(1),
+            ..Default::default()
+        };
         let pool = HostPool::new(OrdinaryMemory, options);
         let held = pool.lease(4).unwrap().into_bytes();
         std::thread::scope(|s| {

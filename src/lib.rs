@@ -1,26 +1,65 @@
-//! OM4 ocean data for Burn.
+//! Ocean data for [Burn](https://burn.dev): OM4 Zarr stores in, batches for ocean emulators out.
+//!
+//! ```text
+//!  schedule ──▶ window ──▶ plan ──▶ store, reader ──▶ host ──▶ device ──▶ batch ──▶ the model
+//!  which        which      unique   planes, decoded   leased   normalise  input, boundary,
+//!  windows      rows       planes   in parallel       memory   and mask   label per step
+//! ```
+//!
+//! A *plane* is one `(y, x)` field of one channel at one time. A *window* is a training sample: rows
+//! of the time axis that make inputs and labels of an autoregressive rollout. A batch of windows
+//! shows most of its planes several times; each is read, decoded, normalised and masked once.
+//!
+//! * [`OceanDataset`] opens stores and lays windows over them; it is a Burn `Dataset`.
+//! * [`OceanBatcher`] plans, reads and prepares a batch; it is a Burn `Batcher`.
+//! * [`OceanLoader`] does so ahead of the model, in the order of a [`Schedule`]; it is a Burn
+//!   `DataLoader`.
+//! * [`ModelBatch`] is what the model gets.
+//!
+//! Anything else that holds planes can take the place of a store by implementing [`PlaneSource`].
+//!
+//! Every failure is an [`Error`] that names store, array, chunk and time row. The crate does not
+//! panic on what users or stores give it; where a Burn trait leaves no other way out, its method says
+//! so.
 
+mod array;
 mod batch;
 mod batcher;
 mod calendar;
+mod codec;
 mod counters;
 mod cpython_random;
 mod dataset;
 mod device;
+mod dims;
 mod error;
+mod grid;
+mod group;
+mod groups;
 mod host;
 mod loader;
+mod local;
+mod lz4;
+mod mask;
+mod naming;
+mod numbers;
 mod ocean;
+mod options;
 mod permutation;
 mod plan;
+mod pool;
 mod prepare;
 mod queue;
 mod read;
+mod reader;
 mod samudra_order;
 mod schedule;
 mod schema;
+mod shard;
 mod sink;
 mod state;
+mod stats;
+mod store;
 pub mod synth;
 pub mod testing;
 mod time;
@@ -33,20 +72,28 @@ pub use counters::LoaderCounters;
 pub use dataset::{BatchContext, DatasetOptions, OceanDataset, OceanPair};
 pub use device::{DeviceChoice, is_cpu};
 pub use error::{Error, ErrorKind, Result};
+pub use grid::{AreaSource, CellAreaWeights, Coordinate, Grid};
+pub use group::ZarrFormat;
+pub use groups::{GroupOrder, Groups};
 pub use host::{
     HOST_ALIGN, HostAllocator, HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory,
 };
 pub use loader::{OceanLoader, Prefetch};
+pub use mask::{WetMask, WetMasks};
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
+pub use options::{OpenOptions, Strictness};
 pub use plan::{
     ArrayLayout, BatchPlan, ChannelSlot, Gather, GroupPlan, Inputs, Labels, PlannedPlane, ReadTask,
     read_tasks,
 };
+pub use pool::{READERS_VARIABLE, reader_threads, set_reader_threads};
 pub use prepare::{ChannelConstants, DevicePreparation, MaskOrder, Preparation};
 pub use read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
-pub use schedule::{Batches, Epoch, GroupOrder, Groups, Order, Schedule, ScheduleSpec, Shard};
+pub use schedule::{Batches, Epoch, Order, Schedule, ScheduleSpec, Shard};
 pub use schema::{Channel, DEPTHS, PRESETS, THICKNESSES, parse_channels, preset};
 pub use sink::{Gathered, HostPlanes, PreparedTensors};
 pub use state::{Fingerprint, FingerprintBuilder, FingerprintPart, LoaderState, Position};
+pub use stats::{ChannelStats, Statistics};
+pub use store::{MaskReport, Store};
 pub use time::{DEFAULT_GAP_FACTOR, TimeAxis, TimeValues};
 pub use window::{Window, WindowSpec, inference_starts};

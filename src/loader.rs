@@ -41,7 +41,10 @@ pub struct Prefetch {
 
 impl Default for Prefetch {
     fn default() -> Self {
-        Self { batches: 2, bytes: 16 << 30 }
+        Self {
+            batches: 2,
+            bytes: 16 << 30,
+        }
     }
 }
 
@@ -74,12 +77,21 @@ impl OceanLoader {
     ) -> Result<Self> {
         let windows = batcher.dataset().windows();
         if schedule.groups().windows() != windows as u64 {
-            return Err(Error::config("the schedule and the data set differ in length")
-                .expected(format!("{windows} windows"))
-                .found(schedule.groups().windows()));
+            return Err(
+                Error::config("the schedule and the data set differ in length")
+                    .expected(format!("{windows} windows"))
+                    .found(schedule.groups().windows()),
+            );
         }
         let counters = Counters::default();
-        Ok(Self::assemble(batcher, schedule, prefetch, device.clone(), 0, counters))
+        Ok(Self::assemble(
+            batcher,
+            schedule,
+            prefetch,
+            device.clone(),
+            0,
+            counters,
+        ))
     }
 
     fn assemble(
@@ -163,17 +175,30 @@ impl Pass {
                 Error::config("the schedule names a window that does not exist").found(index)
             })
         };
-        let windows = self.epoch.batch(batch).into_iter().map(find).collect::<Result<Vec<_>>>()?;
+        let windows = self
+            .epoch
+            .batch(batch)
+            .into_iter()
+            .map(find)
+            .collect::<Result<Vec<_>>>()?;
         let plan = dataset.plan(&windows)?;
         let bytes = self.batcher.host_bytes(&windows, &plan, self.prepared_by)?;
-        Ok(Planned { windows, plan, bytes })
+        Ok(Planned {
+            windows,
+            plan,
+            bytes,
+        })
     }
 
     fn read(&self, planned: Planned) -> Result<HostBatch> {
         let started = Instant::now();
-        let read = || self.batcher.read(planned.windows, planned.plan, self.prepared_by);
+        let read = || {
+            self.batcher
+                .read(planned.windows, planned.plan, self.prepared_by)
+        };
         let host = catching("the reader", read)?;
-        self.counters.read(&host.counts, host.nan_in_ocean, started.elapsed());
+        self.counters
+            .read(&host.counts, host.nan_in_ocean, started.elapsed());
         Ok(host)
     }
 
@@ -197,14 +222,17 @@ impl Pass {
 /// Runs `f`, and makes an error of a panic.
 fn catching<T>(what: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
-        Err(Error::new(ErrorKind::Interrupted, format!("{what} panicked"))
-            .found(panic_text(&*panic)))
+        Err(
+            Error::new(ErrorKind::Interrupted, format!("{what} panicked"))
+                .found(panic_text(&*panic)),
+        )
     })
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without words")
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -225,11 +253,7 @@ struct Reader {
 impl Readers {
     /// Runs `work` on an idle thread, or on a new one. `signal` is dropped when the thread is idle
     /// again, so whoever waits for it finds the thread free.
-    fn run(
-        &self,
-        work: impl FnOnce() + Send + 'static,
-        signal: impl Send + 'static,
-    ) -> Result<()> {
+    fn run(&self, work: impl FnOnce() + Send + 'static, signal: impl Send + 'static) -> Result<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = threads.iter().position(|r| Arc::strong_count(&r.busy) == 1);
         let index = match idle {
@@ -248,7 +272,10 @@ impl Readers {
         });
         match threads[index].jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(()),
-            _ => Err(Error::new(ErrorKind::Interrupted, "a reader thread is gone")),
+            _ => Err(Error::new(
+                ErrorKind::Interrupted,
+                "a reader thread is gone",
+            )),
         }
     }
 }
@@ -259,10 +286,12 @@ impl Reader {
         let thread = std::thread::Builder::new()
             .name(format!("om4-reader-{index}"))
             .spawn(move || work.into_iter().for_each(|job| job()))
-            .map_err(|e| {
-                Error::new(ErrorKind::Io, "cannot start a reader thread").caused_by(e)
-            })?;
-        Ok(Self { jobs: Some(jobs), busy: Arc::default(), thread: Some(thread) })
+            .map_err(|e| Error::new(ErrorKind::Io, "cannot start a reader thread").caused_by(e))?;
+        Ok(Self {
+            jobs: Some(jobs),
+            busy: Arc::default(),
+            thread: Some(thread),
+        })
     }
 }
 
@@ -302,9 +331,11 @@ impl Batches<'_> {
             From::Here(pass) => Some(pass.plan(self.delivered).and_then(|p| pass.read(p))),
             From::Queue(queue) => Some(queue.pop().unwrap_or_else(|| {
                 // The thread died without a word: never a silent end of an epoch.
-                Err(Error::new(ErrorKind::Interrupted, "the reader thread ended early")
-                    .expected(format!("{} batches", self.loader.batches()))
-                    .found(self.delivered))
+                Err(
+                    Error::new(ErrorKind::Interrupted, "the reader thread ended early")
+                        .expected(format!("{} batches", self.loader.batches()))
+                        .found(self.delivered),
+                )
             })),
         }
     }
@@ -313,8 +344,7 @@ impl Batches<'_> {
         let loader = self.loader;
         let (windows, bytes) = (host.windows.len(), host.bytes());
         let (shown, unique) = (host.plan.touched_planes(), host.plan.unique_planes());
-        let batch =
-            catching("the device", || loader.batcher.finish(host, &loader.device))?;
+        let batch = catching("the device", || loader.batcher.finish(host, &loader.device))?;
         loader.counters.delivered(windows, shown, unique, bytes);
         self.windows += windows;
         self.delivered += 1;
@@ -330,9 +360,13 @@ impl Iterator for Batches<'_> {
             return None;
         }
         let asked = Instant::now();
-        let batch = self.host_batch().map(|host| host.and_then(|host| self.deliver(host)));
+        let batch = self
+            .host_batch()
+            .map(|host| host.and_then(|host| self.deliver(host)));
         if batch.is_some() {
-            self.loader.counters.waited(asked.elapsed(), self.delivered <= 1);
+            self.loader
+                .counters
+                .waited(asked.elapsed(), self.delivered <= 1);
         }
         self.ended = !matches!(batch, Some(Ok(_)));
         batch.map(|b| b.map_err(DatasetError::new))
@@ -341,7 +375,11 @@ impl Iterator for Batches<'_> {
 
 impl DataLoaderIterator<ModelBatch> for Batches<'_> {
     fn progress(&self) -> Progress {
-        Progress::new(self.windows, self.loader.num_items(), Some("windows".into()))
+        Progress::new(
+            self.windows,
+            self.loader.num_items(),
+            Some("windows".into()),
+        )
     }
 }
 
@@ -351,7 +389,10 @@ impl DataLoader<ModelBatch> for OceanLoader {
         let source = if self.prefetch.batches == 0 {
             From::Here(pass)
         } else {
-            let bounds = Bounds { items: self.prefetch.batches, bytes: self.prefetch.bytes };
+            let bounds = Bounds {
+                items: self.prefetch.batches,
+                bytes: self.prefetch.bytes,
+            };
             let (producer, consumer) = bounded(bounds);
             let producer = Arc::new(producer);
             let signal = producer.clone();
@@ -360,7 +401,13 @@ impl DataLoader<ModelBatch> for OceanLoader {
                 Err(error) => From::Failed(Some(error)),
             }
         };
-        Box::new(Batches { loader: self, source, delivered: 0, windows: 0, ended: false })
+        Box::new(Batches {
+            loader: self,
+            source,
+            delivered: 0,
+            windows: 0,
+            ended: false,
+        })
     }
 
     /// Windows per pass. With several ranks it is the same on each, and counts a short batch as a
@@ -368,7 +415,11 @@ impl DataLoader<ModelBatch> for OceanLoader {
     fn num_items(&self) -> usize {
         let spec = self.schedule.spec();
         let all = spec.world == 1 && !spec.drop_last;
-        if all { self.batcher.dataset().windows() } else { self.batches() as usize * spec.batch_size }
+        if all {
+            self.batcher.dataset().windows()
+        } else {
+            self.batches() as usize * spec.batch_size
+        }
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<ModelBatch>> {

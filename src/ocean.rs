@@ -1,12 +1,14 @@
 //! A store with everything that turns its planes into model input: masks, statistics, time, grid.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::grid::Grid;
+use crate::mask::WetMask;
+use crate::options::{OpenOptions, Strictness};
 use crate::prepare::ChannelConstants;
 use crate::read::PlaneSource;
 use crate::schema::Channel;
 use crate::stats::Statistics;
-use crate::store::{OpenOptions, Store};
+use crate::store::Store;
 use crate::time::TimeAxis;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -57,8 +59,8 @@ pub struct Ocean {
     pub time: TimeAxis,
     /// Extent as `planes.plane()`.
     pub grid: Arc<Grid>,
-    /// Wet mask of the surface, `ny * nx`: applies to every boundary channel.
-    pub surface: Arc<[bool]>,
+    /// Wet mask of the surface: applies to every boundary channel.
+    pub surface: Arc<WetMask>,
     /// The channels that may be asked for.
     pub channels: BTreeMap<Channel, OceanChannel>,
 }
@@ -68,26 +70,20 @@ impl Ocean {
     ///
     /// # Errors
     /// A malformed store, a channel that the store or the statistics lack, a missing mask.
-    pub fn open(paths: &Om4Paths, wanted: &[Channel], options: &OpenOptions) -> Result<Self> {
-        let store = Store::open(&paths.data, options)?;
-        for channel in wanted {
-            if !store.channels().contains(channel) {
-                let has: Vec<&str> = store.channels().iter().map(Channel::name).collect();
-                return Err(Error::new(ErrorKind::Metadata, "the store lacks a channel")
-                    .store(&paths.data)
-                    .expected(channel)
-                    .found(has.join(", ")));
-            }
-        }
-        let statistics = Statistics::open(&paths.means, &paths.stds, options)?;
-        let wet = |level| -> Result<Arc<[bool]>> { Ok(store.wet_mask(level)?.cells()) };
+    pub fn open(paths: &Om4Paths, wanted: &[Channel], strictness: Strictness) -> Result<Self> {
+        let options = OpenOptions::default()
+            .with_strictness(strictness)
+            .with_channels(wanted.iter().cloned());
+        let store = Store::open(&paths.data, &options)?;
+        let statistics = Statistics::open(&paths.means, &paths.stds, &options)?;
         let mut channels = BTreeMap::new();
         for channel in wanted {
             let stats = statistics.get(channel)?;
+            let wet = store.wet_mask(channel.mask_level())?;
             let constants = ChannelConstants {
                 mean: stats.mean,
                 std: stats.std,
-                wet: wet(channel.mask_level())?,
+                wet,
             };
             let unit = store.unit(channel).map(str::to_owned);
             channels.insert(channel.clone(), OceanChannel { constants, unit });
@@ -95,7 +91,7 @@ impl Ocean {
         Ok(Self {
             time: store.time().clone(),
             grid: Arc::new(store.grid().clone()),
-            surface: wet(0)?,
+            surface: store.wet_mask(0)?,
             channels,
             planes: Arc::new(store),
         })

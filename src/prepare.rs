@@ -9,7 +9,9 @@
 //! (PyTorch's `nan_to_num(nan=0)`). There is no epsilon and no special case for s = 0. The mask
 //! selects; it never multiplies, because land is NaN.
 
-use burn::tensor::{Bool, Tensor, TensorData};
+use crate::mask::WetMask;
+use crate::read::PlaneShape;
+use burn::tensor::{Bool, Device, Tensor, TensorData};
 use std::sync::Arc;
 
 /// Which of normalising and masking comes first.
@@ -29,8 +31,8 @@ pub struct ChannelConstants {
     pub mean: f32,
     /// Divided by, in the channel's unit.
     pub std: f32,
-    /// `true` where the cell is ocean; `ny * nx`, C order.
-    pub wet: Arc<[bool]>,
+    /// Where the plane is ocean.
+    pub wet: Arc<WetMask>,
 }
 
 /// How planes are prepared.
@@ -48,21 +50,30 @@ impl Preparation {
     /// # Panics
     /// When `plane` and the mask differ in length.
     pub fn plane(&self, plane: &mut [f32], channel: &ChannelConstants) -> u64 {
+        let wet = channel.wet.as_slice();
+        assert_eq!(plane.len(), wet.len(), "plane and wet mask differ in size");
+        // Blocks keep the count in 32 bits, which the compiler can hold in the lanes of the values.
+        let blocks = plane.chunks_mut(BLOCK).zip(wet.chunks(BLOCK));
+        blocks
+            .map(|(values, wet)| u64::from(self.block(values, wet, channel)))
+            .sum()
+    }
+
+    fn block(&self, values: &mut [f32], wet: &[bool], channel: &ChannelConstants) -> u32 {
         let (mean, std, fill) = (channel.mean, channel.std, self.fill);
-        assert_eq!(plane.len(), channel.wet.len(), "plane and wet mask differ in size");
-        let cells = plane.iter_mut().zip(channel.wet.iter());
-        let mut nan_in_ocean = 0u64;
+        let cells = values.iter_mut().zip(wet);
+        let mut nan_in_ocean = 0;
         match self.order {
             MaskOrder::NormaliseFirst => {
                 for (value, &wet) in cells {
-                    nan_in_ocean += u64::from(wet & value.is_nan());
+                    nan_in_ocean += u32::from(wet & value.is_nan());
                     let normal = normalise(*value, mean, std);
                     *value = if wet { normal } else { fill };
                 }
             }
             MaskOrder::MaskFirst => {
                 for (value, &wet) in cells {
-                    nan_in_ocean += u64::from(wet & value.is_nan());
+                    nan_in_ocean += u32::from(wet & value.is_nan());
                     let masked = if wet { *value } else { fill };
                     *value = normalise(masked, mean, std);
                 }
@@ -71,6 +82,8 @@ impl Preparation {
         nan_in_ocean
     }
 }
+
+const BLOCK: usize = 4096;
 
 #[inline(always)]
 fn normalise(value: f32, mean: f32, std: f32) -> f32 {
@@ -91,22 +104,25 @@ pub struct DevicePreparation {
 }
 
 impl DevicePreparation {
-    /// Uploads the constants of `channels`, planes of `ny` × `nx`.
+    /// Uploads the constants of `channels`.
     ///
     /// # Panics
-    /// When a mask is not `ny * nx` long.
+    /// When a mask has another extent than `shape`.
     pub fn new(
         preparation: Preparation,
         channels: &[ChannelConstants],
-        [ny, nx]: [usize; 2],
-        device: &burn::tensor::Device,
+        shape: PlaneShape,
+        device: &Device,
     ) -> Self {
+        let PlaneShape { ny, nx } = shape;
         let n = channels.len();
         let column = |values: Vec<f32>| {
             Tensor::<1>::from_data(TensorData::new(values, [n]), device).reshape([1, n, 1, 1])
         };
-        let dry: Vec<bool> = channels.iter().flat_map(|c| c.wet.iter().map(|w| !w)).collect();
-        let dry = TensorData::new(dry, [1, n, ny, nx]);
+        let dry = channels
+            .iter()
+            .flat_map(|c| c.wet.as_slice().iter().map(|w| !w));
+        let dry = TensorData::new(dry.collect::<Vec<bool>>(), [1, n, ny, nx]);
         Self {
             preparation,
             mean: column(channels.iter().map(|c| c.mean).collect()),
@@ -123,9 +139,7 @@ impl DevicePreparation {
             MaskOrder::NormaliseFirst => {
                 self.normalise(planes).mask_fill(dry, self.preparation.fill)
             }
-            MaskOrder::MaskFirst => {
-                self.normalise(planes.mask_fill(dry, self.preparation.fill))
-            }
+            MaskOrder::MaskFirst => self.normalise(planes.mask_fill(dry, self.preparation.fill)),
         }
     }
 
@@ -144,20 +158,31 @@ mod tests {
     const INF: f32 = f32::INFINITY;
 
     fn channel(mean: f32, std: f32, wet: &[bool]) -> ChannelConstants {
-        ChannelConstants { mean, std, wet: wet.into() }
+        let shape = PlaneShape {
+            ny: 1,
+            nx: wet.len(),
+        };
+        let wet = Arc::new(WetMask::new(shape, wet.to_vec()).unwrap());
+        ChannelConstants { mean, std, wet }
     }
 
     /// Host path and tensor path, which must agree bit for bit.
-    fn prepared(order: MaskOrder, fill: f32, values: &[f32], channel: &ChannelConstants) -> Vec<f32> {
+    fn prepared(
+        order: MaskOrder,
+        fill: f32,
+        values: &[f32],
+        channel: &ChannelConstants,
+    ) -> Vec<f32> {
         let preparation = Preparation { order, fill };
         let mut host = values.to_vec();
         preparation.plane(&mut host, channel);
-        let device = burn::tensor::Device::flex();
-        let shape = [1, values.len()];
-        let on_device = DevicePreparation::new(preparation, std::slice::from_ref(channel), shape, &device);
+        let device = Device::flex();
+        let shape = channel.wet.shape();
+        let on_device =
+            DevicePreparation::new(preparation, std::slice::from_ref(channel), shape, &device);
         let planes = TensorData::new(values.to_vec(), [1, 1, 1, values.len()]);
         let planes = on_device.planes(Tensor::from_data(planes, &device));
-        let device: Vec<f32> = planes.into_data().to_vec().unwrap();
+        let device: Vec<f32> = planes.into_data().try_to_vec().unwrap();
         let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&host), bits(&device));
         host
@@ -176,9 +201,19 @@ mod tests {
     #[test]
     fn infinities_and_a_zero_deviation_become_the_largest_finite_values() {
         let wet = [true; 4];
-        let inf = prepared(MaskOrder::NormaliseFirst, 0.0, &[INF, -INF, NAN, 1.0], &channel(0.0, 1.0, &wet));
+        let inf = prepared(
+            MaskOrder::NormaliseFirst,
+            0.0,
+            &[INF, -INF, NAN, 1.0],
+            &channel(0.0, 1.0, &wet),
+        );
         assert_eq!(inf, [f32::MAX, f32::MIN, 0.0, 1.0]);
-        let zero = prepared(MaskOrder::MaskFirst, 0.0, &[3.0, 5.0, 1.0, NAN], &channel(3.0, 0.0, &wet));
+        let zero = prepared(
+            MaskOrder::MaskFirst,
+            0.0,
+            &[3.0, 5.0, 1.0, NAN],
+            &channel(3.0, 0.0, &wet),
+        );
         assert_eq!(zero, [0.0, f32::MAX, f32::MIN, 0.0]);
     }
 

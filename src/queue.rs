@@ -31,7 +31,9 @@ impl<T> Shared<T> {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -135,13 +137,19 @@ mod tests {
 
     #[test]
     fn order_is_kept_and_the_end_is_seen() {
-        let (producer, consumer) = bounded(Bounds { items: 8, bytes: 100 });
+        let (producer, consumer) = bounded(Bounds {
+            items: 8,
+            bytes: 100,
+        });
         for i in 0..5 {
             producer.reserve(10).unwrap();
             producer.push(i, 10).unwrap();
         }
         drop(producer);
-        assert_eq!(std::iter::from_fn(|| consumer.pop()).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert_eq!(
+            std::iter::from_fn(|| consumer.pop()).collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4]
+        );
     }
 
     /// The largest number of items and bytes that were ever reserved or waiting, against `bounds`.
@@ -170,12 +178,30 @@ mod tests {
     #[test]
     fn both_bounds_hold() {
         let sizes = [3u64; 200];
-        let (items, bytes) = high_water(Bounds { items: 2, bytes: 1000 }, &sizes);
+        let (items, bytes) = high_water(
+            Bounds {
+                items: 2,
+                bytes: 1000,
+            },
+            &sizes,
+        );
         assert!(items <= 2 && bytes <= 6, "{items} items, {bytes} bytes");
-        let (_, bytes) = high_water(Bounds { items: 100, bytes: 7 }, &sizes);
+        let (_, bytes) = high_water(
+            Bounds {
+                items: 100,
+                bytes: 7,
+            },
+            &sizes,
+        );
         assert!(bytes <= 7, "{bytes} bytes");
         // Larger than the bound: alone, but not stuck.
-        let (items, _) = high_water(Bounds { items: 100, bytes: 2 }, &sizes);
+        let (items, _) = high_water(
+            Bounds {
+                items: 100,
+                bytes: 2,
+            },
+            &sizes,
+        );
         assert!(items <= 1, "{items} items");
     }
 

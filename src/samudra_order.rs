@@ -5,7 +5,8 @@
 //! of batches are shuffled as lists of batch numbers, and a rank keeps its own column of the rounds.
 
 use crate::cpython_random::CpythonRandom;
-use crate::schedule::{Part, Parts, ScheduleSpec};
+use crate::groups::{Part, Parts};
+use crate::schedule::ScheduleSpec;
 use std::ops::Range;
 
 /// One epoch on one rank.

@@ -21,135 +21,12 @@
 //! it too. Which windows it holds changes with the epoch in shuffled orders.
 
 use crate::error::{Error, Result};
+use crate::groups::{GroupOrder, Groups, MAX_WINDOWS, Parts};
 use crate::permutation::{BlockShuffle, Key, Permutation};
 use crate::samudra_order::SamudraPass;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
-use std::ops::Range;
 use std::sync::Arc;
-
-/// Sums and sizes stay in range below this, with room for three times over.
-const MAX_WINDOWS: u64 = u64::MAX / 4;
-
-/// Which windows there are, and which may share a batch.
-///
-/// Windows are numbered `0..windows()`. Each belongs to one group; a batch never mixes groups. Groups
-/// are in first-seen order; [`Order::Samudra`] may ask for them sorted by key instead.
-///
-/// ```
-/// use burn_om4::Groups;
-/// let grids = [(10, [12, 24]), (7, [6, 14]), (8, [12, 24])];
-/// let groups = Groups::by_key(grids)?;
-/// assert_eq!((groups.windows(), groups.len()), (25, 2));
-/// assert_eq!(groups.group_of(17), Some(0));
-/// # Ok::<(), burn_om4::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Groups {
-    windows: u64,
-    groups: Vec<Group>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Group {
-    /// Ascending and apart from each other.
-    ranges: Vec<Range<u64>>,
-    /// Place of the group's key among all keys, sorted.
-    sorted_place: usize,
-}
-
-impl Groups {
-    /// One group of `windows` windows.
-    ///
-    /// # Errors
-    /// More windows than an order can number (2^62 - 1).
-    pub fn single(windows: u64) -> Result<Self> {
-        Self::by_key([(windows, ())])
-    }
-
-    /// Data sets as (number of windows, key), in their order. Those with equal keys form one group.
-    ///
-    /// A group without windows is no group. O(d log d) for d data sets.
-    ///
-    /// # Errors
-    /// More windows than an order can number (2^62 - 1).
-    pub fn by_key<K: Ord + Hash + Clone>(
-        data_sets: impl IntoIterator<Item = (u64, K)>,
-    ) -> Result<Self> {
-        let mut windows = 0u64;
-        let mut ranges: Vec<Vec<Range<u64>>> = Vec::new();
-        let mut keys: Vec<K> = Vec::new();
-        let mut place_of: HashMap<K, usize> = HashMap::new();
-        for (length, key) in data_sets.into_iter().filter(|(length, _)| *length > 0) {
-            let end = windows.checked_add(length).filter(|n| *n <= MAX_WINDOWS);
-            let end = end.ok_or_else(|| {
-                Error::config("more windows than an order can number").expected(MAX_WINDOWS)
-            })?;
-            let place = *place_of.entry(key.clone()).or_insert_with(|| {
-                keys.push(key);
-                ranges.push(Vec::new());
-                keys.len() - 1
-            });
-            match ranges[place].last_mut() {
-                Some(last) if last.end == windows => last.end = end,
-                _ => ranges[place].push(windows..end),
-            }
-            windows = end;
-        }
-        let mut by_key: Vec<usize> = (0..keys.len()).collect();
-        by_key.sort_by(|a, b| keys[*a].cmp(&keys[*b]));
-        let mut groups: Vec<Group> = ranges
-            .into_iter()
-            .map(|ranges| Group {
-                ranges,
-                sorted_place: 0,
-            })
-            .collect();
-        for (sorted_place, first_seen) in by_key.into_iter().enumerate() {
-            groups[first_seen].sorted_place = sorted_place;
-        }
-        Ok(Self { windows, groups })
-    }
-
-    /// Windows in all groups.
-    pub fn windows(&self) -> u64 {
-        self.windows
-    }
-
-    /// Groups that have windows.
-    pub fn len(&self) -> usize {
-        self.groups.len()
-    }
-
-    /// Whether there is no window at all.
-    pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
-    }
-
-    /// The group (in first-seen order) a window belongs to; `None` where there is no such window.
-    pub fn group_of(&self, window: u64) -> Option<usize> {
-        let holds = |g: &Group| g.ranges.iter().any(|r| r.contains(&window));
-        self.groups.iter().position(holds)
-    }
-
-    /// The ranges of every group, in first-seen order, with the group's place among sorted keys.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = (usize, &[Range<u64>])> {
-        self.groups.iter().map(|g| (g.sorted_place, &*g.ranges))
-    }
-}
-
-/// The order that groups come in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GroupOrder {
-    /// By key: Samudra's main branch, whose key is the grid `(ny, nx)`.
-    #[default]
-    Sorted,
-    /// As the data sets list them: Samudra's shard branch, where every shard is a group.
-    FirstSeen,
-}
 
 /// In which order windows are visited, and how batches are cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,7 +72,8 @@ pub enum Order {
     /// The distributed sampler cuts batches of consecutive windows, never shuffles inside them, and
     /// fills a round of `world` batches from one group; what is missing in a group's last round is
     /// drawn again from that group (shuffled first, if `shuffle`, and repeated if need be), or the
-    /// round is dropped by `drop_last`.
+    /// round is dropped by `drop_last`. So a rank's windows are the same ones in every epoch, but for
+    /// padding: only their batches' order changes.
     Samudra {
         /// As in training; validation under several processes does not shuffle.
         shuffle: bool,
@@ -281,109 +159,6 @@ struct Inner {
     steps: u64,
 }
 
-/// The groups in the order a schedule takes them, cut into batches.
-#[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) parts: Vec<Part>,
-    pub(crate) batch_size: u64,
-    /// Batches in all parts.
-    pub(crate) batches: u64,
-}
-
-/// One group's windows, numbered from 0 within the group, and its batches.
-#[derive(Debug)]
-pub(crate) struct Part {
-    /// (number within the group of the range's first window, range), ascending.
-    ranges: Vec<(u64, Range<u64>)>,
-    pub(crate) windows: u64,
-    pub(crate) batches: u64,
-    /// Batches in the parts before.
-    pub(crate) first_batch: u64,
-}
-
-impl Parts {
-    fn new(groups: &Groups, order: &Order, batch_size: u64, drop_last: bool) -> Self {
-        let mut sorted: Vec<&Group> = groups.groups.iter().collect();
-        if let Order::Samudra {
-            groups: GroupOrder::Sorted,
-            ..
-        } = order
-        {
-            sorted.sort_by_key(|g| g.sorted_place);
-        }
-        let mut batches = 0;
-        let part = |group: &Group| {
-            let mut windows = 0;
-            let mut ranges = Vec::with_capacity(group.ranges.len());
-            for range in &group.ranges {
-                ranges.push((windows, range.clone()));
-                windows += range.end - range.start;
-            }
-            let first_batch = batches;
-            let own = if drop_last {
-                windows / batch_size
-            } else {
-                windows.div_ceil(batch_size)
-            };
-            batches += own;
-            Part {
-                ranges,
-                windows,
-                batches: own,
-                first_batch,
-            }
-        };
-        let parts = sorted.into_iter().map(part).collect();
-        Self {
-            parts,
-            batch_size,
-            batches,
-        }
-    }
-
-    /// The part a batch is of, and its number there. `batch < self.batches`.
-    fn locate(&self, batch: u64) -> (usize, u64) {
-        // Parts without a batch share their first_batch with the next one, which comes out here.
-        let part = self.parts.partition_point(|p| p.first_batch <= batch) - 1;
-        (part, batch - self.parts[part].first_batch)
-    }
-
-    /// Slot `slot` of the even mixture of all parts, as [`Parts::locate`].
-    ///
-    /// Each part in turn takes its share of the slots that the parts before have left: of `rest`
-    /// slots, `batches` in evenly spaced places.
-    fn interleave(&self, mut slot: u64) -> (usize, u64) {
-        let mut rest = self.batches;
-        for (i, part) in self.parts.iter().enumerate() {
-            let share = |slots: u64| {
-                (u128::from(slots) * u128::from(part.batches) / u128::from(rest.max(1))) as u64
-            };
-            let before = share(slot);
-            if share(slot + 1) > before {
-                return (i, before);
-            }
-            slot -= before;
-            rest -= part.batches;
-        }
-        unreachable!("the last part takes every slot that is left")
-    }
-
-    /// Where in its part batch `number` lies.
-    pub(crate) fn places(&self, part: usize, number: u64) -> Range<u64> {
-        let start = number * self.batch_size;
-        start..(start.saturating_add(self.batch_size)).min(self.parts[part].windows)
-    }
-}
-
-impl Part {
-    /// The window at `place < self.windows`. O(log ranges).
-    pub(crate) fn window(&self, place: u64) -> u64 {
-        let at = self.ranges.partition_point(|(first, _)| *first <= place) - 1;
-        let (first, range) = &self.ranges[at];
-        range.start + (place - first)
-    }
-}
-
 impl Schedule {
     /// Checks the options and cuts the groups into batches. O(data sets), whatever the number of
     /// windows; a custom order is checked in O(its length).
@@ -396,7 +171,11 @@ impl Schedule {
     pub fn new(spec: ScheduleSpec, groups: Groups) -> Result<Self> {
         check(&spec, &groups)?;
         let (batch_size, world) = (spec.batch_size as u64, spec.world as u64);
-        let parts = Parts::new(&groups, &spec.order, batch_size, spec.drop_last);
+        let group_order = match spec.order {
+            Order::Samudra { groups, .. } => groups,
+            _ => GroupOrder::FirstSeen,
+        };
+        let parts = Parts::new(&groups, group_order, batch_size, spec.drop_last);
         let rounds = |batches: u64| {
             if spec.drop_last {
                 batches / world
@@ -467,8 +246,8 @@ impl Schedule {
     }
 
     /// The part of this schedule that one of several devices takes: as if the world were `count`
-    /// times as large. Parts are disjoint (but for padding), equally long, and every epoch deals all
-    /// windows anew.
+    /// times as large. Parts are disjoint (but for padding) and equally long, and a shuffled order
+    /// deals all windows anew in every epoch ([`Order::Samudra`] does not).
     ///
     /// ```
     /// use burn_om4::{Groups, Schedule, ScheduleSpec, Shard};
@@ -530,10 +309,10 @@ fn check_custom(k: usize, batch: &[u64], spec: &ScheduleSpec, groups: &Groups) -
                 .found(batch.len()),
         );
     }
-    if let Some(missing) = batch.iter().find(|w| **w >= groups.windows) {
+    if let Some(missing) = batch.iter().find(|w| **w >= groups.windows()) {
         return Err(
             Error::config(format!("batch {k} of the custom order has no such window"))
-                .expected(format!("windows below {}", groups.windows))
+                .expected(format!("windows below {}", groups.windows()))
                 .found(missing),
         );
     }
@@ -561,15 +340,16 @@ impl Shard {
     ///
     /// Burn's `split_dataloader` cuts `items` into `count` runs of `items / count`, the last one
     /// with the remainder, and does not say `count`. This is the smallest count that gives such a
-    /// slice. It is the count Burn had, on all devices alike, if there are at least `count³` items;
-    /// with fewer, tell the schedule its [`Shard`] directly.
+    /// slice. It is the count Burn had, on every device, if there are more than `(count - 1)³` items:
+    /// always for two devices, from 344 items for eight. With fewer, tell the schedule its [`Shard`]
+    /// directly. A slice of the first tenth is read as the first of ten devices', so this is no way
+    /// to shorten an epoch.
     ///
     /// ```
     /// use burn_om4::Shard;
     /// assert_eq!(Shard::of_slice(4745, 1186, 2372)?, Shard { index: 1, count: 4 });
     /// assert_eq!(Shard::of_slice(4745, 3558, 4745)?, Shard { index: 3, count: 4 });
-    /// assert!(Shard::of_slice(4745, 100, 200).is_ok());
-    /// assert!(Shard::of_slice(4745, 100, 201).is_err());
+    /// assert!(Shard::of_slice(4745, 1000, 2001).is_err());
     /// # Ok::<(), burn_om4::Error>(())
     /// ```
     ///

@@ -1,6 +1,7 @@
 //! Channels: what the fields of an OM4 store are called, in every layout, and the usual sets of them.
 
 use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -18,7 +19,8 @@ pub const THICKNESSES: [f64; 19] = [
 
 /// One 2-D field per time, by its canonical name: `thetao_4` is level 4 of `thetao`, `zos` has no
 /// level. The name is the same whichever layout the store has.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Channel {
     name: String,
 }
@@ -61,6 +63,20 @@ impl Channel {
             Ok(level) if all_digits && !variable.is_empty() => Some((variable, level)),
             _ => None,
         }
+    }
+}
+
+impl From<Channel> for String {
+    fn from(channel: Channel) -> Self {
+        channel.name
+    }
+}
+
+impl TryFrom<String> for Channel {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self> {
+        name.parse()
     }
 }
 

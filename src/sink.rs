@@ -33,7 +33,10 @@ impl<'a> HostPlanes<'a> {
     }
 
     fn claim(&self, planes: &Range<usize>) -> Option<&'a mut [f32]> {
-        let mut unclaimed = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unclaimed = self
+            .unclaimed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let first = *unclaimed.range(..=planes.start).next_back()?.0;
         let block = unclaimed.remove(&first)?;
         let before = (planes.start - first) * self.cells;
@@ -109,7 +112,11 @@ impl<'a> PreparedTensors<'a> {
         places.resize_with(rows * channels.len(), Vec::new);
         for tensor in tensors {
             let slots = tensor.gather.rows.len() * channels.len();
-            assert_eq!(tensor.values.len(), slots * cells, "tensor and gather differ in size");
+            assert_eq!(
+                tensor.values.len(),
+                slots * cells,
+                "tensor and gather differ in size"
+            );
             for (slot, values) in tensor.values.chunks_exact_mut(cells).enumerate() {
                 let row = tensor.gather.rows[slot / channels.len()] as usize;
                 places[row * channels.len() + slot % channels.len()].push(values);
@@ -130,9 +137,10 @@ impl<'a> PreparedTensors<'a> {
     }
 
     fn take(&self, plane: usize) -> Result<Places<'a>> {
-        let places = self.places.get(plane).and_then(|p| {
-            p.lock().unwrap_or_else(PoisonError::into_inner).take()
-        });
+        let places = self
+            .places
+            .get(plane)
+            .and_then(|p| p.lock().unwrap_or_else(PoisonError::into_inner).take());
         places.ok_or_else(|| claimed_twice(&(plane..plane + 1)))
     }
 
@@ -186,7 +194,9 @@ fn claimed_twice(planes: &Range<usize>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mask::WetMask;
     use crate::prepare::MaskOrder;
+    use crate::read::PlaneShape;
 
     #[test]
     fn host_planes_are_lent_once_and_only_within_bounds() {
@@ -207,25 +217,67 @@ mod tests {
         write(4..5, 4.0).unwrap();
         write(1..2, 5.0).unwrap();
         drop(sink);
-        assert_eq!(buffer, [2.0, 2.0, 5.0, 5.0, 1.0, 1.0, 1.0, 1.0, 4.0, 4.0, 3.0, 3.0]);
+        assert_eq!(
+            buffer,
+            [2.0, 2.0, 5.0, 5.0, 1.0, 1.0, 1.0, 1.0, 4.0, 4.0, 3.0, 3.0]
+        );
     }
 
     #[test]
     fn prepared_planes_reach_every_place() {
-        let constants = |mean| ChannelConstants { mean, std: 2.0, wet: [true, false].into() };
+        let wet = WetMask::new(PlaneShape { ny: 1, nx: 2 }, vec![true, false]).unwrap();
+        let wet = std::sync::Arc::new(wet);
+        let constants = |mean| ChannelConstants {
+            mean,
+            std: 2.0,
+            wet: wet.clone(),
+        };
         let channels = [constants(0.0), constants(1.0)];
-        let first = Gather { rows: vec![1, 0], times: 1 };
-        let second = Gather { rows: vec![1, 1], times: 2 };
+        let first = Gather {
+            rows: vec![1, 0],
+            times: 1,
+        };
+        let second = Gather {
+            rows: vec![1, 1],
+            times: 2,
+        };
         let (mut a, mut b) = (vec![0.0; 8], vec![0.0; 8]);
-        let preparation = Preparation { order: MaskOrder::NormaliseFirst, fill: 7.0 };
-        let sink = PreparedTensors::new(2, &channels, preparation, 2, vec![
-            Gathered { values: &mut a, gather: &first },
-            Gathered { values: &mut b, gather: &second },
-        ]);
+        let preparation = Preparation {
+            order: MaskOrder::NormaliseFirst,
+            fill: 7.0,
+        };
+        let sink = PreparedTensors::new(
+            2,
+            &channels,
+            preparation,
+            2,
+            vec![
+                Gathered {
+                    values: &mut a,
+                    gather: &first,
+                },
+                Gathered {
+                    values: &mut b,
+                    gather: &second,
+                },
+            ],
+        );
         // Planes: (row 0, channel 0), (0, 1), then row 1 as a run.
-        sink.fill(1..2, &mut |m| { m.copy_from_slice(&[3.0, 0.0]); Ok(()) }).unwrap();
-        sink.fill(0..1, &mut |m| { m.copy_from_slice(&[f32::NAN, 0.0]); Ok(()) }).unwrap();
-        sink.fill(2..4, &mut |m| { m.copy_from_slice(&[4.0, 0.0, 5.0, 0.0]); Ok(()) }).unwrap();
+        sink.fill(1..2, &mut |m| {
+            m.copy_from_slice(&[3.0, 0.0]);
+            Ok(())
+        })
+        .unwrap();
+        sink.fill(0..1, &mut |m| {
+            m.copy_from_slice(&[f32::NAN, 0.0]);
+            Ok(())
+        })
+        .unwrap();
+        sink.fill(2..4, &mut |m| {
+            m.copy_from_slice(&[4.0, 0.0, 5.0, 0.0]);
+            Ok(())
+        })
+        .unwrap();
         assert!(sink.fill(2..3, &mut |_| Ok(())).is_err());
         assert_eq!(sink.nan_in_ocean(), 1);
         drop(sink);

@@ -28,7 +28,13 @@ impl MemorySource {
         shape: PlaneShape,
         value: impl Fn(usize, usize, usize) -> f32 + Send + Sync + 'static,
     ) -> Self {
-        Self { channels, rows, shape, value: Box::new(value), planes_read: AtomicU64::new(0) }
+        Self {
+            channels,
+            rows,
+            shape,
+            value: Box::new(value),
+            planes_read: AtomicU64::new(0),
+        }
     }
 
     /// Planes read so far.
@@ -68,7 +74,11 @@ impl PlaneSource for MemorySource {
         }
         let planes = request.planes() as u64;
         self.planes_read.fetch_add(planes, Ordering::Relaxed);
-        Ok(ReadCounts { planes, chunks: planes, ..ReadCounts::default() })
+        Ok(ReadCounts {
+            planes,
+            chunks: planes,
+            ..ReadCounts::default()
+        })
     }
 
     fn planned_chunks(&self, request: &PlaneRequest<'_>) -> Result<u64> {

@@ -61,9 +61,9 @@ pub struct TimeAxis {
 impl TimeAxis {
     /// Decodes `values` in CF `units` (`days since 1958-01-01 12:00:00`) of the CF `calendar`.
     ///
-    /// The unit is days, hours, minutes, seconds, milli-, micro- or nanoseconds, in the spellings
-    /// that cftime knows. The reference has a date, an optional time of day and an optional zone,
-    /// which must be UTC. Floating-point values are taken exactly and rounded once, to the nearest
+    /// The unit is days, hours, minutes, seconds, milli-, micro- or nanoseconds, singular, plural or
+    /// abbreviated; months and years, which have no one length, are refused. The reference has a
+    /// date, an optional time of day and an optional zone, which must be UTC. Floating-point values are taken exactly and rounded once, to the nearest
     /// microsecond, halves up.
     ///
     /// # Errors
@@ -102,9 +102,10 @@ impl TimeAxis {
                 .ok_or_else(|| bad(row, "a time is out of range").found(values.show(row)))?;
             axis.micros.push(micros);
             if row > 0 && micros <= axis.micros[row - 1] {
-                let message = match micros == axis.micros[row - 1] {
-                    true => "a time is repeated",
-                    false => "time runs back",
+                let message = if micros == axis.micros[row - 1] {
+                    "a time is repeated"
+                } else {
+                    "time runs back"
                 };
                 return Err(bad(row, message)
                     .expected(format!("later than {}", axis.label(row - 1)))

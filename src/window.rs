@@ -133,7 +133,7 @@ impl WindowSpec {
 
     /// Windows in `rows` consecutive rows when one starts at every possible row; 0 when none fits.
     pub fn windows(&self, rows: usize) -> usize {
-        (rows.saturating_add(1)).saturating_sub(self.span())
+        rows.saturating_add(1).saturating_sub(self.span())
     }
 
     /// Rows of step `step`'s input, and of its boundary, oldest first.

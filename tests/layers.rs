@@ -5,11 +5,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const PLANNING: [&str; 13] = [
-    "calendar", "cpython_random", "error", "permutation", "plan", "read", "samudra_order", "schedule", "schema",
-    "state", "time", "window", "queue",
+    "calendar",
+    "cpython_random",
+    "error",
+    "permutation",
+    "plan",
+    "read",
+    "samudra_order",
+    "schedule",
+    "schema",
+    "state",
+    "time",
+    "window",
+    "queue",
 ];
-const READING: [&str; 8] =
-    ["codec", "grid", "local", "mask", "pool", "reader", "stats", "store"];
+const READING: [&str; 8] = [
+    "codec", "grid", "local", "mask", "pool", "reader", "stats", "store",
+];
 const DEVICE: [&str; 11] = [
     "batch", "batcher", "counters", "dataset", "device", "host", "loader", "ocean", "prepare",
     "sink", "testing",
@@ -59,10 +71,21 @@ fn layers_know_only_what_lies_below() {
         } else if m == "lib" {
             (false, false)
         } else {
-            panic!("{} is in no layer: add it to the list it belongs to", path.display());
+            panic!(
+                "{} is in no layer: add it to the list it belongs to",
+                path.display()
+            );
         };
-        assert!(zarrs || !knows("zarrs"), "{} must not know zarrs", path.display());
-        assert!(burn || !knows("burn") && !knows("burn_std"), "{} must not know burn", path.display());
+        assert!(
+            zarrs || !knows("zarrs"),
+            "{} must not know zarrs",
+            path.display()
+        );
+        assert!(
+            burn || !knows("burn") && !knows("burn_std"),
+            "{} must not know burn",
+            path.display()
+        );
         seen += 1;
     }
     assert!(seen >= 20, "only {seen} source files found");
@@ -72,7 +95,11 @@ fn layers_know_only_what_lies_below() {
 fn unsafe_code_lives_in_host_alone() {
     for (module, path) in sources() {
         if module != "host" {
-            assert!(!code(&path).contains("unsafe"), "{} has unsafe code", path.display());
+            assert!(
+                !code(&path).contains("unsafe"),
+                "{} has unsafe code",
+                path.display()
+            );
         }
     }
 }

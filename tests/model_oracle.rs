@@ -9,7 +9,7 @@ use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 use samudra::{
-    DynamicWeights, Ema, Error, Grid, OriginalModel, RolloutStep, Samudra, SamudraConfig,
+    DynamicWeights, Ema, Error, Grid, NormKind, OriginalModel, RolloutStep, Samudra, SamudraConfig,
     StateDict, channel_mse, clip_total_norm,
 };
 use serde::Deserialize;
@@ -187,7 +187,7 @@ fn evaluation(name: &str) {
     let network = fixture.network(&device);
     let inputs = fixture.inputs(&device);
 
-    let first = network.forward(
+    let first = network.output(
         inputs.start.clone(),
         inputs.boundaries[0].clone(),
         inputs.mask.clone(),
@@ -355,6 +355,7 @@ fn running_statistics(fixture: &Fixture, network: &Samudra) {
         }
     }
     println!("running statistics: {worst:.1e}");
+    assert_eq!(worst > 0.0, fixture.config.norm == NormKind::Batch);
 }
 
 /// Gradients by the original's names, in the original's shapes flattened.
@@ -431,7 +432,8 @@ fn first_update(fixture: &Fixture, network: &Samudra) {
         for ((found, expected), gradient) in found.iter().zip(floats(data)).zip(gradient) {
             all += 1;
             let difference = (found - expected).abs();
-            if gradient.abs() > 1e-5 {
+            // Rows of a dilated kernel that only ever meet the zeros beyond the poles have none.
+            if gradient.abs() > 1e-5 || (gradient == 0.0 && !before_norm(name)) {
                 compared += 1;
                 worst = worst.max(difference);
             }

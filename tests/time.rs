@@ -1,5 +1,8 @@
 //! The time axis against a day-by-day walk, published day numbers, and naive searches.
 
+// A list of one segment is meant.
+#![allow(clippy::single_range_in_vec_init)]
+
 use burn_om4::{Calendar, DEFAULT_GAP_FACTOR, Date, DateRange, ErrorKind, TimeAxis, TimeValues};
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -321,6 +324,23 @@ fn bad_values_name_their_row() {
 }
 
 #[test]
+fn times_span_146_000_years_either_way() {
+    let since_0000 = |values: &[i64]| {
+        let values = TimeValues::Int(values.to_vec());
+        TimeAxis::decode(&values, "microseconds since 0000-01-01", "noleap")
+    };
+    let farthest = i64::MAX / 2;
+    let axis = since_0000(&[-farthest, farthest]).unwrap();
+    assert_eq!(axis.seconds(1), farthest as f64 * 2.0 / 1e6);
+    assert_eq!([axis.date(0).year, axis.date(1).year], [-146_236, 146_235]);
+    for (values, row) in [([-farthest - 1, 0], 0), ([0, farthest + 1], 1)] {
+        let e = since_0000(&values).unwrap_err();
+        assert_eq!(e.time_row(), Some(row));
+        assert!(e.to_string().contains("out of range"), "{e}");
+    }
+}
+
+#[test]
 fn floats_round_once_halves_up() {
     let at = |value, units| {
         TimeAxis::decode(&TimeValues::Float(vec![value]), units, "julian")
@@ -333,6 +353,10 @@ fn floats_round_once_halves_up() {
     assert_eq!(at(0.06249999999999999, ms), "1958-01-01T00:00:00.000062");
     assert_eq!(at(1.0 / 3.0, "days since 1958-01-01"), "1958-01-01T08:00");
     assert_eq!(at(6241.5, "days since 1958-01-01"), "1975-02-02T12:00");
+    assert_eq!(
+        at(1e-11, "days since 1958-01-01"), // 0.864 µs
+        "1958-01-01T00:00:00.000001"
+    );
     for tiny in [0.0, -0.0, f64::MIN_POSITIVE, -1e-300, 5e-324] {
         assert_eq!(at(tiny, ms), "1958-01-01T00:00");
     }
@@ -440,6 +464,12 @@ fn gaps_cut_and_ordinary_unevenness_does_not() {
         Calendar::NoLeap,
     );
     assert_eq!(axis.segments(0..15, DEFAULT_GAP_FACTOR), [0..14, 14..15]);
+    // Exactly the factor is not a gap; the median of two steps lies between them.
+    let axis = days([0, 2, 4, 6, 9], "1975-01-03", Calendar::Julian);
+    assert_eq!(axis.segments(0..5, 1.5), [0..5]);
+    let axis = days([0, 2, 6], "1975-01-03", Calendar::Julian);
+    assert_eq!(axis.segments(0..3, 1.3), [0..2, 2..3]);
+    assert_eq!(axis.segments(0..3, 1.4), [0..3]);
     let one = days([0], "1975-01-03", Calendar::Julian);
     assert_eq!(one.segments(0..1, DEFAULT_GAP_FACTOR), [0..1]);
 }

@@ -1,5 +1,8 @@
 //! Windows against the formulas of the original, written as loops, and against its own output.
 
+// A list of one segment is meant.
+#![allow(clippy::single_range_in_vec_init)]
+
 use burn_om4::{
     BatchPlan, Calendar, ErrorKind, Inputs, Labels, TimeAxis, TimeValues, WindowSpec,
     inference_starts,

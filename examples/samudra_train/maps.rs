@@ -207,7 +207,7 @@ fn draw_chart(canvas: &mut Canvas, (x, y): (usize, usize), days: f32, curve: &Cu
         let x = left as f32 + 8.0 + along * (width - 16.0);
         (x, top as f32 + (1.0 - value / full) * height)
     };
-    let ticks = (leads / 5.0).ceil().max(1.0);
+    let ticks = (leads / 8.0).ceil().max(1.0);
     let mut lead = 1.0;
     while lead <= leads {
         let (at, _) = place(lead, 0.0);
@@ -241,7 +241,6 @@ fn round_step(rough: f32) -> f32 {
 
 /// A number with as many places as a scale of this size needs, in at most seven letters.
 fn number(value: f32, scale: f32) -> String {
-    let value = if value == 0.0 { 0.0 } else { value };
     let largest = value.abs().max(scale.abs());
     if largest.is_finite() && largest > 0.0 && !(1e-3..1e5).contains(&largest) {
         return format!("{value:.1e}");
@@ -253,9 +252,14 @@ fn number(value: f32, scale: f32) -> String {
         _ => 3,
     };
     let text = format!("{value:.places$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').into(),
-        false => text,
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    if text == "-0" {
+        "0".into()
+    } else {
+        text.into()
     }
 }
 

@@ -108,15 +108,30 @@ impl Samudra {
         boundary: Tensor<4>,
         mask: Tensor<3, Bool>,
     ) -> Tensor<4> {
-        let features = self.features(prognostic.clone(), boundary, &mut |_, _| {});
-        let output = self.decoder.forward(features);
-        let land = mask.bool_not().unsqueeze::<4>().expand(output.dims());
-        // A fill, not a product: whatever the network makes of land, NaN included, is gone.
-        let output = output.mask_fill(land, 0.0);
+        let output = self.output(prognostic.clone(), boundary, mask);
         match self.config.prediction {
             Prediction::State => output,
             Prediction::Residual => prognostic + output,
         }
+    }
+
+    /// The network's own output, zero on land, before [`Prediction`] gives it its meaning: the
+    /// next state, or the change. Shapes as in [`forward`](Self::forward).
+    ///
+    /// # Panics
+    ///
+    /// As [`forward`](Self::forward).
+    pub fn output(
+        &self,
+        prognostic: Tensor<4>,
+        boundary: Tensor<4>,
+        mask: Tensor<3, Bool>,
+    ) -> Tensor<4> {
+        let features = self.features(prognostic, boundary, &mut |_, _| {});
+        let output = self.decoder.forward(features);
+        let land = mask.bool_not().unsqueeze::<4>().expand(output.dims());
+        // A fill, not a product: whatever the network makes of land, NaN included, is gone.
+        output.mask_fill(land, 0.0)
     }
 
     /// The output of every block of the U-Net, `(batch, width, y, x)` at the block's level, with

@@ -1,9 +1,9 @@
 //! Which form of store to write.
 
 use super::{Field, Waves, write};
+use crate::calendar::{Calendar, Date};
 use crate::error::{Error, Result};
 use crate::schema::{Channel, DEPTHS};
-use crate::time::{Calendar, Date};
 use std::path::Path;
 
 /// How the variables with depth are laid out.

@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use burn_om4::testing::MemorySource;
 use burn_om4::{
     ChannelConstants, DatasetOptions, Grid, Ocean, OceanChannel, OceanDataset, OceanPair,
-    PlaneShape, PlaneSource, TimeAxis, TimeValues, WindowSpec,
+    PlaneShape, PlaneSource, TimeAxis, TimeValues, WetMask, WindowSpec,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +18,17 @@ pub fn fixtures(folder: &str) -> Option<PathBuf> {
 
 /// A folder beside the project.
 pub fn shared(folder: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(folder);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../shared")
+        .join(folder);
     if root.is_dir() {
         return Some(root);
     }
-    assert!(std::env::var_os("CI").is_none(), "{} is missing in CI", root.display());
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "{} is missing in CI",
+        root.display()
+    );
     eprintln!("skipped: {} is missing", root.display());
     None
 }
@@ -38,7 +44,10 @@ pub fn vulkan() -> Option<Device> {
     match burn_om4::DeviceChoice::Vulkan.open() {
         Ok(device) => Some(device),
         Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "no Vulkan device in CI: {error}");
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "no Vulkan device in CI: {error}"
+            );
             eprintln!("skipped: {error}");
             None
         }
@@ -65,23 +74,44 @@ pub fn try_memory_dataset(
     source: impl PlaneSource + 'static,
     steps: usize,
 ) -> burn_om4::Result<OceanDataset> {
-    let wet: Arc<[bool]> = vec![true; source.plane().cells()].into();
+    let wet = Arc::new(WetMask::new(
+        source.plane(),
+        vec![true; source.plane().cells()],
+    )?);
     let channel = OceanChannel {
-        constants: ChannelConstants { mean: 0.0, std: 1.0, wet: wet.clone() },
+        constants: ChannelConstants {
+            mean: 0.0,
+            std: 1.0,
+            wet: wet.clone(),
+        },
         unit: None,
     };
     let days = TimeValues::Int((0..source.rows() as i64).collect());
     let ocean = Ocean {
         time: TimeAxis::decode(&days, "days since 2000-01-01", "julian")?,
-        grid: Arc::new(Grid::regular(source.plane())),
+        grid: Arc::new(Grid::of_shape(source.plane())),
         surface: wet,
-        channels: source.channels().iter().map(|c| (c.clone(), channel.clone())).collect(),
+        channels: source
+            .channels()
+            .iter()
+            .map(|c| (c.clone(), channel.clone()))
+            .collect(),
         planes: Arc::new(source),
     };
     let names = |list: &[&str]| list.iter().map(|n| n.parse().unwrap()).collect();
-    let options = DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"]))
-        .with_window(WindowSpec { steps, ..WindowSpec::default() });
-    OceanDataset::from_oceans(vec![OceanPair { input: ocean, label: None }], &options)
+    let options = DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"])).with_window(
+        WindowSpec {
+            steps,
+            ..WindowSpec::default()
+        },
+    );
+    OceanDataset::from_oceans(
+        vec![OceanPair {
+            input: ocean,
+            label: None,
+        }],
+        &options,
+    )
 }
 
 /// As [`try_memory_dataset`], which must succeed.
