@@ -138,6 +138,7 @@ fn every_form_holds_the_same_values() {
                     }
                     let dir = dir();
                     let options = small()
+                        .with_variables(&["uo"], &["zos"])
                         .with_layout(layout)
                         .with_format(format)
                         .with_codec(codec)
@@ -183,6 +184,12 @@ fn lz4_chunks_are_those_of_numcodecs() {
         };
         assert_eq!(codec, name);
     }
+    // In v2 a single number is stored as it is.
+    let dir = dir();
+    small().with_codec(Codec::Lz4).write(&dir).unwrap();
+    let mean = dir.path().join("OM4_means.zarr/so_1");
+    assert_eq!(document(mean.join(".zarray"))["compressor"], Value::Null);
+    assert_eq!(fs::metadata(mean.join("0")).unwrap().len(), 4);
 }
 
 #[test]
@@ -702,6 +709,7 @@ fn bad_options_are_refused_before_anything_is_written() {
         small().with_variables(&["so"], &["so_1"]),
         small().with_variables(&["so", "so"], &[]),
         small().with_variables(&["../so"], &[]),
+        small().with_variables(&["so"], &["lat"]),
         small().with_start(day(1958, 13, 1)),
         small().with_start(day(1958, 0, 1)),
         small().with_start(day(1960, 2, 29)),

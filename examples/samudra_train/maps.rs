@@ -331,3 +331,57 @@ const BLUE_RED: [Colour; 9] = [
     [214, 96, 77],
     [165, 15, 33],
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_fit_their_scale() {
+        let cases = [
+            (0.0, 0.0, "0"),
+            (-0.0004, 1.0, "0"),
+            (12.345, 30.0, "12.3"),
+            (0.137, 0.274, "0.137"),
+            (-250.4, 1e3, "-250"),
+            (1.5e-5, 3e-5, "1.5e-5"),
+        ];
+        for (value, scale, text) in cases {
+            assert_eq!(number(value, scale), text);
+        }
+    }
+
+    #[test]
+    fn odd_fields_still_make_a_picture() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("maps.png");
+        let nan = [f32::NAN; 6];
+        let wild = [1.0, f32::INFINITY, f32::NAN, -3.0, 1e38, 0.0];
+        let rows = [(&nan, &nan), (&[2.0; 6], &wild), (&wild, &nan)];
+        let rows = rows.map(|(truth, prediction)| MapRow {
+            name: "zos",
+            units: "m",
+            grid: (2, 3),
+            truth,
+            prediction,
+        });
+        write_maps(&path, "odd", &rows).unwrap();
+        let size = std::fs::metadata(&path).unwrap().len();
+        assert!(size > 1000, "{size}");
+        let wrong = MapRow {
+            grid: (3, 3),
+            ..rows[0]
+        };
+        assert!(write_maps(&path, "wrong", &[wrong]).is_err());
+
+        let curve = |model| Curve {
+            name: "zos",
+            units: "m",
+            model,
+            persistence: &[],
+        };
+        let curves = [curve(&[][..]), curve(&[0.0]), curve(&wild)];
+        write_skill(&path, "odd", 5.0, &curves).unwrap();
+        write_skill(&path, "none", 5.0, &[]).unwrap();
+    }
+}

@@ -96,9 +96,12 @@ impl Group {
 
     /// Writes an array's metadata; its chunks come through what is returned.
     pub fn array(&mut self, spec: Spec) -> Result<Writer> {
-        let Spec {
-            name, dtype, codec, ..
-        } = spec;
+        let Spec { name, dtype, .. } = spec;
+        // As zarr-python 2 has it: an array without a dimension is not compressed.
+        let codec = match (self.format, spec.shape) {
+            (Format::V2, []) => Codec::None,
+            _ => spec.codec,
+        };
         let slashes = match (self.separator, self.format) {
             (Separator::Slash, _) | (Separator::Usual, Format::V3) => true,
             (Separator::Dot, _) | (Separator::Usual, Format::V2) => false,
@@ -198,11 +201,10 @@ fn without_lz4(codec: Codec) -> Codec {
     }
 }
 
-/// `.zarray`. Zarr-python drops the compressor of an array without a dimension.
+/// An array's `.zarray`.
 fn v2_document(spec: &Spec, codec: Codec, separator: Option<&str>) -> Value {
     let blosc = |name: &str| json!({"id": "blosc", "cname": name, "clevel": 5, "shuffle": 1, "blocksize": 0});
     let compressor = match codec {
-        _ if spec.shape.is_empty() => Value::Null,
         Codec::None => Value::Null,
         Codec::BloscLz4 => blosc("lz4"),
         Codec::BloscZstd => blosc("zstd"),

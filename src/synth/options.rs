@@ -343,6 +343,10 @@ impl SynthOptions {
                 let found = format!("`{name}`");
                 return Err(Error::config("a variable is named with a level").found(found));
             }
+            if super::write::COORDINATES.contains(&name.as_str()) {
+                let found = format!("`{name}`");
+                return Err(Error::config("a variable is named like a coordinate").found(found));
+            }
         }
         crate::schema::check_channels(&self.channels())
     }

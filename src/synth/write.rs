@@ -14,6 +14,22 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Names that no variable may have.
+pub(super) const COORDINATES: [&str; 12] = [
+    "time",
+    "x",
+    "y",
+    "lev",
+    "dz",
+    "lat",
+    "lon",
+    "areacello",
+    "lat_b",
+    "lon_b",
+    "ocean_fraction",
+    "wetmask",
+];
+
 const DATA: &str = "OM4.zarr";
 const MEANS: &str = "OM4_means.zarr";
 const STDS: &str = "OM4_stds.zarr";
