@@ -4,7 +4,7 @@ use crate::options::Options;
 use anyhow::{Context, Result, bail, ensure};
 use burn::tensor::Device;
 use burn_om4::{
-    Channel, DateRange, DatasetOptions, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
+    Channel, DatasetOptions, DateRange, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
     Prefetch, Schedule, ScheduleSpec, WindowSpec, preset,
 };
 use std::path::Path;
@@ -141,9 +141,15 @@ impl Loaders {
 
 /// A preset's name for a list of channels, else the list.
 pub fn describe(channels: &[Channel]) -> String {
-    let named = burn_om4::PRESETS.iter().find(|name| preset(name).as_deref() == Some(channels));
+    let named = burn_om4::PRESETS
+        .iter()
+        .find(|name| preset(name).as_deref() == Some(channels));
     match named {
         Some(name) => (*name).to_owned(),
-        None => channels.iter().map(Channel::name).collect::<Vec<_>>().join(", "),
+        None => channels
+            .iter()
+            .map(Channel::name)
+            .collect::<Vec<_>>()
+            .join(", "),
     }
 }

@@ -2,6 +2,7 @@
 
 use burn_om4::{Channel, DateRange, DeviceChoice, parse_channels};
 use clap::{Parser, ValueEnum};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -78,7 +79,7 @@ pub struct Options {
 
     /// Threads that read and decode [default: one per core].
     #[arg(long, value_name = "N")]
-    pub readers: Option<usize>,
+    pub readers: Option<NonZeroUsize>,
 
     /// Folder for weights, maps and, unless --report says otherwise, the report.
     #[arg(long, value_name = "DIR", default_value = "target/samudra_train")]

@@ -97,11 +97,18 @@ pub fn table(skills: &[ChannelSkill]) -> String {
         true => (0..leads).collect(),
         false => vec![0, leads - 1],
     };
-    let mut rows = vec![["channel", "unit", "lead", "RMSE", "persistence", "of it"].map(String::from)];
+    let mut rows =
+        vec![["channel", "unit", "lead", "RMSE", "persistence", "of it"].map(String::from)];
     for skill in skills {
         for (i, &lead) in shown.iter().enumerate() {
             let (rmse, held) = (skill.rmse[lead], skill.persistence[lead]);
-            let once = |text: &str| if i == 0 { text.to_owned() } else { String::new() };
+            let once = |text: &str| {
+                if i == 0 {
+                    text.to_owned()
+                } else {
+                    String::new()
+                }
+            };
             rows.push([
                 once(&skill.name),
                 once(skill.unit.as_deref().unwrap_or("-")),
@@ -112,7 +119,12 @@ pub fn table(skills: &[ChannelSkill]) -> String {
             ]);
         }
     }
-    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .map(|r| r[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths = [0, 1, 2, 3, 4, 5].map(width);
     let mut text = String::new();
     for row in &rows {
@@ -149,7 +161,9 @@ pub fn loader_summary(report: &LoaderReport) -> String {
         sum(|c| c.batches),
         read as f64 / shown.max(1) as f64,
         sum(|c| c.stored_bytes) as f64 / 1e6,
-        train.longest_wait_seconds.max(validation.longest_wait_seconds),
+        train
+            .longest_wait_seconds
+            .max(validation.longest_wait_seconds),
     );
     let (missing, nan) = (sum(|c| c.missing_chunks), sum(|c| c.nan_in_ocean));
     if missing + nan > 0 {

@@ -54,7 +54,9 @@ impl Scores {
 
     fn roots(&self, sums: &[Vec<f64>], channel: usize) -> Vec<f64> {
         let total = self.weight[channel] * self.windows as f64;
-        sums.iter().map(|lead| (lead[channel] / total).sqrt()).collect()
+        sums.iter()
+            .map(|lead| (lead[channel] / total).sqrt())
+            .collect()
     }
 }
 
@@ -84,7 +86,7 @@ impl Scorer {
         let mut scale = Vec::with_capacity(channels);
         for channel in 0..channels {
             let constants = context.constants(channel);
-            let cells = area.iter().zip(constants.wet.iter());
+            let cells = area.iter().zip(constants.wet.as_slice());
             // As the device sums them: float32.
             let cells = cells.map(|(area, wet)| if *wet { (area / largest) as f32 } else { 0.0 });
             let before = planes.len();

@@ -61,9 +61,7 @@ impl Trainer {
         ensure!(value.is_finite(), "{}: the loss is {value}", place());
         let mut gradients = GradientsParams::from_grads(loss.total.backward(), &self.network);
         clip_total_norm(&self.network, &mut gradients, MAX_NORM).with_context(place)?;
-        self.network = self
-            .optimiser
-            .step(rate, self.network.clone(), gradients);
+        self.network = self.optimiser.step(rate, self.network.clone(), gradients);
         self.average.update(&self.network);
         self.steps += 1;
         Ok(value)
