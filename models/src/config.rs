@@ -173,7 +173,7 @@ impl SamudraConfig {
             .with_precision(Precision::BFloat16)
     }
 
-    /// A network of two levels that trains in moments on a CPU, for grids from 4 x 4 up.
+    /// A network of two levels that trains in moments on a CPU, for grids from 4 x 8 up.
     pub fn tiny(prognostic_vars: usize, boundary_vars: usize) -> Self {
         Self::new(prognostic_vars, boundary_vars)
             .with_widths(vec![16, 24])

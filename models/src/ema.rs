@@ -101,7 +101,7 @@ mod tests {
     fn network(seed: u64) -> Samudra {
         let config = SamudraConfig::tiny(1, 1).with_widths(vec![2, 2]);
         config
-            .init(&Grid::new(4, 4), seed, &Device::flex())
+            .init(&Grid::new(4, 8), seed, &Device::flex())
             .unwrap()
     }
 
