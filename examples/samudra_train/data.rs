@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use burn::tensor::Device;
 use burn_om4::{
     Channel, DatasetOptions, DateRange, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
-    Prefetch, Schedule, ScheduleSpec, WindowSpec, preset,
+    PRESETS, Prefetch, Schedule, ScheduleSpec, WindowSpec, preset,
 };
 use std::path::Path;
 
@@ -139,13 +139,11 @@ impl Loaders {
     }
 }
 
-/// A preset's name for a list of channels, else the list.
+/// A list of channels, or the name of the preset that a long list is.
 pub fn describe(channels: &[Channel]) -> String {
-    let named = burn_om4::PRESETS
-        .iter()
-        .find(|name| preset(name).as_deref() == Some(channels));
-    match named {
-        Some(name) => (*name).to_owned(),
+    let same = |name: &&&str| preset(name).as_deref() == Some(channels);
+    match PRESETS.iter().filter(|_| channels.len() > 6).find(same) {
+        Some(name) => format!("{name} ({} channels)", channels.len()),
         None => channels
             .iter()
             .map(Channel::name)

@@ -30,10 +30,11 @@ use std::process::ExitCode;
 
 fn main() -> anyhow::Result<ExitCode> {
     let outcome = run::run(&options::Options::parse())?;
-    if outcome.lost.is_empty() {
+    let lost = outcome.report.lost();
+    if lost.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    let lost = outcome.lost.join(", ");
+    let lost = lost.join(", ");
     eprintln!("persistence is at least as good at lead 1 for {lost}");
     // The small ocean can be learned: there it is a failure.
     Ok(if outcome.demo {

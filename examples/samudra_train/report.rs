@@ -77,6 +77,14 @@ pub fn skills(scores: &Scores, context: &BatchContext) -> Vec<ChannelSkill> {
 }
 
 impl<C: Serialize> Report<C> {
+    /// Channels that persistence predicts at least as well at lead 1; those whose error is not a
+    /// number are among them.
+    pub fn lost(&self) -> Vec<&str> {
+        let better = |s: &&ChannelSkill| s.rmse[0] < s.persistence[0];
+        let lost = self.validation.iter().filter(|s| !better(s));
+        lost.map(|s| s.name.as_str()).collect()
+    }
+
     /// Writes it as JSON.
     ///
     /// # Errors

@@ -30,8 +30,6 @@ const RATE: f64 = 6e-4;
 /// What a run left.
 pub struct Outcome {
     pub report: Report<Config>,
-    /// Channels that persistence predicts at least as well at lead 1.
-    pub lost: Vec<String>,
     /// Whether it was the small ocean.
     pub demo: bool,
 }
@@ -105,12 +103,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     for file in pictures.iter().chain([&weights, &path]) {
         println!("wrote {}", file.display());
     }
-    let lost = learned.scores.lost();
     Ok(Outcome {
-        lost: lost
-            .into_iter()
-            .map(|c| report.validation[c].name.clone())
-            .collect(),
         report,
         demo: options.data.is_none(),
     })

@@ -35,12 +35,6 @@ impl Scores {
         self.roots(&self.persistence, channel)
     }
 
-    /// Channels for which persistence is at least as good at lead 1.
-    pub fn lost(&self) -> Vec<usize> {
-        let better = |c: &usize| self.model(*c)[0] < self.persistence(*c)[0];
-        (0..self.channels).filter(|c| !better(c)).collect()
-    }
-
     /// Error at lead 1 over persistence's, averaged over channels: below 1 the network has skill.
     pub fn ratio(&self) -> f64 {
         let ratio = |c| self.model(c)[0] / self.persistence(c)[0];
