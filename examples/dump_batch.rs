@@ -174,9 +174,9 @@ fn write_steps(path: &Path, steps: Vec<Tensor<4>>) -> Result<()> {
     for step in steps {
         let data = step.into_data();
         ensure!(
-            data.dtype == DType::F32,
+            data.dtype() == DType::F32,
             "expected float32, found {:?}",
-            data.dtype
+            data.dtype()
         );
         npy.extend(data.iter::<f32>())?;
     }

@@ -105,11 +105,12 @@ impl PlaneArray {
                 .found(format!("{:?}", meta.dims))
         })?;
         let level_axis = position(Axis::Level);
-        let array = group.array(meta)?;
+        // Before zarrs sees it: it would refuse less, or in other words.
         let shard = match group.format {
             ZarrFormat::V2 => None,
             ZarrFormat::V3 => Shard::of_array(group, meta)?,
         };
+        let array = group.array(meta)?;
         let (codec, piece) = match &shard {
             None => (ChunkCodec::of_array(group, meta, &array), &meta.chunk),
             Some(shard) => {

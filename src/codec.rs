@@ -446,6 +446,11 @@ fn zlib_into(
             .expected("the end of the stream")
             .found(format!("the end of {} bytes", encoded.len())));
     }
+    if decoder.total_in() != encoded.len() as u64 {
+        return Err(corrupt("bytes follow a zlib chunk")
+            .expected(format!("{} bytes", decoder.total_in()))
+            .found(format!("{} bytes", encoded.len())));
+    }
     Ok(())
 }
 

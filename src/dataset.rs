@@ -108,6 +108,13 @@ impl DatasetOptions {
         check_channels(&self.prognostic)?;
         check_channels(&self.boundary)?;
         self.window.validate()?;
+        if self.gap_factor.is_nan() || self.gap_factor < 1.0 {
+            return Err(
+                Error::config("a gap is longer than a step of the time axis")
+                    .expected("a gap factor of at least 1")
+                    .found(self.gap_factor),
+            );
+        }
         if !self.masked_fill_value.is_finite() {
             return Err(
                 Error::config("the masked fill value must be finite").found(self.masked_fill_value)
@@ -162,6 +169,7 @@ pub(crate) struct Source {
     pub label: Option<LabelSource>,
     pub starts: Vec<usize>,
     pub context: Arc<BatchContext>,
+    pub warnings: Vec<String>,
 }
 
 impl Source {
@@ -209,12 +217,19 @@ impl BatchContext {
         self.prognostic.iter().position(|c| c.name() == name)
     }
 
-    /// Unit of a prognostic channel, where the store states one.
+    /// Unit of a prognostic channel by its position in the list, where the store states one.
+    ///
+    /// # Panics
+    /// When there is no such channel.
     pub fn unit(&self, channel: usize) -> Option<&str> {
         self.units[channel].as_deref()
     }
 
-    /// Mean, standard deviation and wet mask of a prognostic channel (the label store's).
+    /// Mean, standard deviation and wet mask `(y, x)` of a prognostic channel by its position in the
+    /// list (the label store's). A value x of a label is `x * std + mean` in the channel's unit.
+    ///
+    /// # Panics
+    /// When there is no such channel.
     pub fn constants(&self, channel: usize) -> &ChannelConstants {
         &self.constants[channel]
     }
@@ -383,6 +398,12 @@ impl OceanDataset {
         &self.sources[source].context
     }
 
+    /// What is odd about the sources without being an error.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        let all = self.sources.iter().flat_map(|s| &s.warnings);
+        all.map(String::as_str)
+    }
+
     /// What a batch of these windows reads, and how its tensors are put together.
     ///
     /// # Errors
@@ -482,13 +503,17 @@ impl Source {
             label_grid: of_labels.grid.clone(),
             time: input.time.clone(),
         };
+        let mut warnings = input.warnings;
         let label = match label {
             None => None,
-            Some(label) => Some(LabelSource {
-                offset: label_offset(&input.time, &label.time, rows)?,
-                planes: label.planes,
-                group: label_group,
-            }),
+            Some(label) => {
+                warnings.extend(label.warnings);
+                Some(LabelSource {
+                    offset: label_offset(&input.time, &label.time, rows)?,
+                    planes: label.planes,
+                    group: label_group,
+                })
+            }
         };
         Ok(Self {
             planes: input.planes,
@@ -497,6 +522,7 @@ impl Source {
             label,
             starts,
             context: Arc::new(context),
+            warnings,
         })
     }
 }
@@ -553,6 +579,10 @@ fn label_offset(input: &TimeAxis, label: &TimeAxis, rows: std::ops::Range<usize>
 }
 
 impl Dataset<Window> for OceanDataset {
+    /// The window at `index`.
+    ///
+    /// # Panics
+    /// When there is no such window; [`OceanDataset::window`] answers `None`.
     fn get(&self, index: usize) -> Result<Window, DatasetError> {
         let window = self.window(index);
         Ok(window.unwrap_or_else(|| panic!("window {index} of {}", self.windows())))

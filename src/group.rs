@@ -198,8 +198,10 @@ impl ArrayMeta {
         }
         let dtype = document.get("dtype").or_else(|| document.get("data_type"));
         let dtype = dtype.ok_or_else(|| bad("no data type"))?;
+        // v3 may spell a type as an object with a name, like any other extension point.
         let dtype = dtype
             .as_str()
+            .or_else(|| dtype.get("name")?.as_str())
             .map_or_else(|| dtype.to_string(), str::to_owned);
         // v3 has its own field; xarray's attribute serves both v2 and what v2 writers left behind.
         let texts = |value: &Value| -> Option<Vec<String>> {

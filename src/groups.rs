@@ -12,7 +12,7 @@ pub(crate) const MAX_WINDOWS: u64 = u64::MAX / 4;
 /// Which windows there are, and which may share a batch.
 ///
 /// Windows are numbered `0..windows()`. Each belongs to one group; a batch never mixes groups. Groups
-/// are in first-seen order; [`Order::Samudra`] may ask for them sorted by key instead.
+/// are in first-seen order; [`Order::Samudra`](crate::Order::Samudra) may ask for them sorted by key instead.
 ///
 /// ```
 /// use burn_om4::Groups;

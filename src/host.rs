@@ -24,6 +24,10 @@ use std::time::{Duration, Instant};
 /// Alignment of every host buffer, bytes: a page, so that direct reads and any element type fit.
 pub const HOST_ALIGN: usize = 4096;
 
+/// Alignment that Burn gives to copies of a buffer.
+const COPY_ALIGN: usize = 16;
+const _: () = assert!(HOST_ALIGN.is_multiple_of(COPY_ALIGN));
+
 /// Where host buffers come from.
 ///
 /// # Safety
@@ -349,7 +353,8 @@ struct Controller(HostLease);
 
 impl AllocationController for Controller {
     fn alloc_align(&self) -> usize {
-        HOST_ALIGN
+        // What a copy of the bytes gets; Burn's own allocations go no higher.
+        COPY_ALIGN
     }
 
     fn property(&self) -> AllocationProperty {

@@ -14,7 +14,32 @@
 //! * [`OceanBatcher`] plans, reads and prepares a batch; it is a Burn `Batcher`.
 //! * [`OceanLoader`] does so ahead of the model, in the order of a [`Schedule`]; it is a Burn
 //!   `DataLoader`.
-//! * [`ModelBatch`] is what the model gets.
+//! * [`ModelBatch`] is what the model gets: `(batch, time*channel, y, x)`, float32.
+//!
+//! ```
+//! # use burn_om4::synth::SynthOptions;
+//! # let temp = tempfile::tempdir()?;
+//! # let dir = temp.path();
+//! # SynthOptions::new(6, 12).with_levels(2).with_rows(12).write(dir)?;
+//! use burn::data::dataloader::DataLoader;
+//! use burn_om4::*;
+//!
+//! let options = DatasetOptions::new(parse_channels("thetao_0, zos")?, parse_channels("hfds")?)
+//!     .with_window(WindowSpec::default().with_history(1).with_steps(2));
+//! let dataset = OceanDataset::open(&Om4Paths::in_dir(dir), &options)?;
+//! let spec = ScheduleSpec { batch_size: 3, ..Default::default() };
+//! let schedule = Schedule::new(spec, dataset.groups())?;
+//! let device = DeviceChoice::Cpu.open()?;
+//! let batcher = OceanBatcher::new(dataset);
+//! let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), &device)?;
+//! for batch in loader.iter() {
+//!     let batch = batch?;
+//!     assert_eq!(batch.input(0)?.dims()[1..], [2 * 2, 6, 12]);
+//!     assert_eq!(batch.boundary(1).dims()[1..], [2 * 1, 6, 12]);
+//!     assert_eq!(batch.label(1).dims()[1..], [2 * 2, 6, 12]);
+//! }
+//! # Ok::<(), anyhow::Error>(())
+//! ```
 //!
 //! Anything else that holds planes can take the place of a store by implementing [`PlaneSource`].
 //!
@@ -22,9 +47,13 @@
 //! panic on what users or stores give it; where a Burn trait leaves no other way out, its method says
 //! so.
 
+#![warn(missing_docs)]
+
 mod array;
 mod batch;
 mod batcher;
+#[cfg(doctest)]
+mod book;
 mod calendar;
 mod codec;
 mod counters;

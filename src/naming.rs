@@ -8,8 +8,11 @@ use crate::schema::{Channel, DEPTHS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Single,
-    Levels(usize),
+    Levels(u64),
 }
+
+/// More levels than any ocean model has: a damaged shape must not decide how much to allocate.
+const MOST_LEVELS: u64 = 10_000;
 
 /// The channels an array holds, in the order of its levels.
 ///
@@ -30,7 +33,13 @@ pub(crate) fn resolve(group: &Group, meta: &ArrayMeta, shape: Shape) -> Result<V
                     .expected("a name without digits at its end")
                     .found(&meta.name));
             }
-            Ok((0..n).map(|k| Channel::at_level(&meta.name, k)).collect())
+            if n > MOST_LEVELS {
+                return Err(error("an array has impossibly many levels")
+                    .expected(format!("at most {MOST_LEVELS}"))
+                    .found(n));
+            }
+            let levels = 0..n as usize;
+            Ok(levels.map(|k| Channel::at_level(&meta.name, k)).collect())
         }
         Shape::Single => match older {
             None => Ok(vec![plain]),

@@ -63,6 +63,8 @@ pub struct Ocean {
     pub surface: Arc<WetMask>,
     /// The channels that may be asked for.
     pub channels: BTreeMap<Channel, OceanChannel>,
+    /// What is odd about the store without being an error.
+    pub warnings: Vec<String>,
 }
 
 impl Ocean {
@@ -70,6 +72,8 @@ impl Ocean {
     ///
     /// # Errors
     /// A malformed store, a channel that the store or the statistics lack, a missing mask.
+    ///
+    /// What is odd without being an error is logged, and kept in `warnings`.
     pub fn open(paths: &Om4Paths, wanted: &[Channel], strictness: Strictness) -> Result<Self> {
         let options = OpenOptions::default()
             .with_strictness(strictness)
@@ -88,7 +92,12 @@ impl Ocean {
             let unit = store.unit(channel).map(str::to_owned);
             channels.insert(channel.clone(), OceanChannel { constants, unit });
         }
+        let warnings = [store.warnings(), statistics.warnings()].concat();
+        for warning in &warnings {
+            log::warn!("{}: {warning}", paths.data.display());
+        }
         Ok(Self {
+            warnings,
             time: store.time().clone(),
             grid: Arc::new(store.grid().clone()),
             surface: store.wet_mask(0)?,

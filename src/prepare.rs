@@ -45,7 +45,8 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Prepares one raw plane in place, in one pass, and counts the NaN that it held in the ocean.
+    /// Prepares one raw plane, `(y, x)` in C order, in place, in one pass, and counts the NaN that it
+    /// held in the ocean.
     ///
     /// # Panics
     /// When `plane` and the mask differ in length.
@@ -131,7 +132,10 @@ impl DevicePreparation {
         }
     }
 
-    /// Prepares raw planes `(row, channel, y, x)`.
+    /// Prepares raw planes `(row, channel, y, x)`, float32, on the device of the constants.
+    ///
+    /// # Panics
+    /// When channels or extents differ from those of the constants.
     pub fn planes(&self, planes: Tensor<4>) -> Tensor<4> {
         let dims = planes.dims();
         let dry = self.dry.clone().expand(dims);

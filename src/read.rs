@@ -24,7 +24,9 @@ impl PlaneRequest<'_> {
 /// Extent of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlaneShape {
+    /// Rows, south to north in OM4; the slow axis.
     pub ny: usize,
+    /// Columns, west to east; the fast axis.
     pub nx: usize,
 }
 
@@ -38,7 +40,9 @@ impl PlaneShape {
 /// What a read did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ReadCounts {
+    /// Planes filled.
     pub planes: u64,
+    /// Chunks opened, missing ones included.
     pub chunks: u64,
     /// Compressed bytes as stored.
     pub stored_bytes: u64,
@@ -60,7 +64,11 @@ impl ReadCounts {
 /// prepared at once).
 pub trait PlaneSink: Sync {
     /// Lends memory for the consecutive `planes` of the request (`planes.len() * ny * nx` values, C
-    /// order) to `fill`. When `fill` returns `Ok`, the planes are complete. Each plane is filled at most once.
+    /// order, holding anything) to `fill`. When `fill` returns `Ok`, the planes are complete. Each
+    /// plane is filled at most once.
+    ///
+    /// # Errors
+    /// What `fill` returned; planes that are not of the request or were lent before.
     fn fill(
         &self,
         planes: Range<usize>,
@@ -69,14 +77,30 @@ pub trait PlaneSink: Sync {
 }
 
 /// Anything that can fill planes: a local store, a tier over one, a test double.
+///
+/// Values are `f32` in the channel's own unit, `(y, x)` in C order, neither normalised nor masked; NaN
+/// where there is none. A source is pure: the same plane has the same values whenever it is read.
 pub trait PlaneSource: Send + Sync {
+    /// The channels it has, each once.
     fn channels(&self) -> &[Channel];
+
     /// Rows on the time axis.
     fn rows(&self) -> usize;
+
+    /// Extent of every plane.
     fn plane(&self) -> PlaneShape;
+
     /// Reads every plane of the request into `sink`, exactly once each. Validates the whole request
     /// before the first read. When it returns - `Ok`, `Err` or by panic - no thread still writes.
+    ///
+    /// # Errors
+    /// A row or position that is not there ([`ErrorKind::Config`](crate::ErrorKind::Config)); a plane
+    /// that cannot be read; what the sink returned.
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts>;
+
     /// Chunks that `read` would read.
+    ///
+    /// # Errors
+    /// A row or position that is not there.
     fn planned_chunks(&self, request: &PlaneRequest<'_>) -> Result<u64>;
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Raw planes side by side in one host buffer, in the request's order.
+/// Raw planes, `(y, x)` in C order, side by side in one host buffer, in the request's order.
 ///
 /// Every plane is lent out at most once, so writers never meet.
 pub struct HostPlanes<'a> {

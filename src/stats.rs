@@ -142,7 +142,7 @@ impl Table {
         for meta in group.arrays.values() {
             let shape = match meta.shape[..] {
                 [] => Shape::Single,
-                [n] => Shape::Levels(n as usize),
+                [n] => Shape::Levels(n),
                 _ => continue,
             };
             // Coordinates (`lev`) stand beside the statistics; they are not normalised.

@@ -165,7 +165,7 @@ impl Store {
     }
 
     /// Positions of channels in [`Store::channels`], in their order: what a
-    /// [`PlaneRequest`](crate::PlaneRequest) wants.
+    /// [`PlaneRequest`] wants.
     ///
     /// # Errors
     /// The store does not have one of them.
@@ -257,7 +257,7 @@ impl Store {
 
     fn position(&self, channel: &Channel) -> Result<usize> {
         let position = self.channels.iter().position(|c| c == channel);
-        position.ok_or_else(|| absent(&self.path, channel, self.channels.iter()))
+        position.ok_or_else(|| absent(&self.path, channel, self.channels.iter().map(Channel::name)))
     }
 
     fn array_of(&self, channel: &Channel) -> Option<&PlaneArray> {
@@ -300,11 +300,15 @@ impl Found {
             let level_axis = axes.iter().position(|a| *a == Axis::Level);
             let shape = match level_axis {
                 None => Shape::Single,
-                Some(axis) => Shape::Levels(usize::try_from(meta.shape[axis]).unwrap_or(0)),
+                Some(axis) => Shape::Levels(meta.shape[axis]),
             };
-            let channels = resolve(group, meta, shape)?;
+            let restricted = options.channels.is_some();
+            let channels = match resolve(group, meta, shape) {
+                Err(_) if restricted => continue,
+                channels => channels?,
+            };
             let wanted = |c: &Channel| options.channels.as_ref().is_none_or(|w| w.contains(c));
-            if !meta.shape.contains(&0) && !channels.iter().any(wanted) {
+            if restricted && !channels.iter().any(wanted) {
                 continue;
             }
             check_extents(group, meta, &axes, rows, &mut levels)?;
@@ -331,7 +335,8 @@ impl Found {
         let channels: Vec<_> = slots.into_values().collect();
         for wanted in options.channels.iter().flatten() {
             if !channels.iter().any(|(c, _)| c == wanted) {
-                let there = channels.iter().map(|(c, _)| c);
+                // All arrays, wanted or not: the right name may be among them.
+                let there = group.arrays.values().map(|meta| meta.name.as_str());
                 return Err(absent(group.storage.root(), wanted, there));
             }
         }
@@ -349,8 +354,8 @@ impl Found {
     }
 }
 
-fn absent<'a>(path: &Path, channel: &Channel, there: impl Iterator<Item = &'a Channel>) -> Error {
-    let there: Vec<&str> = there.map(Channel::name).collect();
+fn absent<'a>(path: &Path, channel: &Channel, there: impl Iterator<Item = &'a str>) -> Error {
+    let there: Vec<&str> = there.collect();
     Error::new(ErrorKind::Metadata, "the store does not have a channel")
         .store(path)
         .expected(format!("channel {channel}"))
@@ -400,11 +405,10 @@ fn plane_axes(
     match axes_of(meta).filter(|axes| known.contains(&axes.as_slice())) {
         Some(axes) => Ok(Some(axes)),
         // What nobody asked for may have any shape.
-        None if options.channels.as_ref().is_some_and(|wanted| {
-            !wanted
-                .iter()
-                .any(|c| c.name() == meta.name || meta.name.starts_with(c.variable()))
-        }) =>
+        None if options
+            .channels
+            .as_ref()
+            .is_some_and(|wanted| !wanted.iter().any(|c| may_hold(&meta.name, c))) =>
         {
             Ok(None)
         }
@@ -417,6 +421,14 @@ fn plane_axes(
             .expected(EXPECTED)
             .found(format!("({})", dims.join(", ")))),
     }
+}
+
+/// Whether an array of this name could hold a channel, in any layout.
+fn may_hold(name: &str, channel: &Channel) -> bool {
+    let older = name
+        .strip_prefix(channel.variable())
+        .is_some_and(|rest| rest.starts_with("_lev_"));
+    older || name == channel.name() || name == channel.variable()
 }
 
 /// Length of the level coordinate, with the name of the array that says so.

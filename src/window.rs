@@ -256,7 +256,8 @@ pub fn inference_starts(rows: Range<usize>, history: usize) -> Result<Vec<usize>
     spec.with_start_every(spacing).starts(&[rows])
 }
 
-/// One training sample: a light descriptor.
+/// One training sample: a light descriptor, from which its rows follow by the data set's
+/// [`WindowSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// Which source (position in the data set's list).

@@ -170,12 +170,8 @@ fn check_batch(case: &Case, root: &Path, batch: &ModelBatch, ulp: u64) {
         .iter()
         .map(|&m| m != 0)
         .collect();
-    assert_eq!(
-        batch.label_mask().into_data().try_to_vec::<bool>().unwrap(),
-        mask,
-        "{}",
-        case.id
-    );
+    let found: Vec<bool> = batch.label_mask().into_data().iter::<bool>().collect();
+    assert_eq!(found, mask, "{}", case.id);
 
     let window = batch.context().window();
     let rows = |of: &dyn Fn(usize, usize) -> Vec<usize>| -> Vec<Vec<Vec<usize>>> {

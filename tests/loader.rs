@@ -9,7 +9,7 @@ use burn_om4::{
     Error, ErrorKind, Groups, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order,
     PlaneSource, Prefetch, Schedule, ScheduleSpec, Window,
 };
-use common::{memory_dataset, memory_source};
+use common::memory::{memory_dataset, memory_source, try_memory_dataset};
 use std::time::Duration;
 
 const ROWS: usize = 20;
@@ -62,7 +62,7 @@ fn pass(loader: &OceanLoader) -> Vec<Vec<Window>> {
 }
 
 /// The cause chain of a loader's error, down to ours.
-fn ours(error: &(dyn std::error::Error + 'static)) -> &Error {
+fn ours<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a Error {
     let mut error = Some(error);
     while let Some(e) = error {
         if let Some(ours) = e.downcast_ref::<Error>() {
@@ -74,15 +74,15 @@ fn ours(error: &(dyn std::error::Error + 'static)) -> &Error {
 }
 
 fn assert_clean(loader: &OceanLoader) {
-    // The reader may still be in the read that was in flight; the next full pass runs after it.
-    let leased = || loader.batcher().host_pool().leased;
-    for _ in 0..1_000_000 {
-        if leased() == 0 {
-            return;
-        }
+    // The reader may still be in the read that was in flight: microseconds. A minute is a leak.
+    let asked = std::time::Instant::now();
+    while loader.batcher().host_pool().leased > 0 {
+        assert!(
+            asked.elapsed() < Duration::from_secs(60),
+            "buffers never came home"
+        );
         std::thread::yield_now();
     }
-    panic!("{} buffers never came home", leased());
 }
 
 #[test]
@@ -162,25 +162,25 @@ fn a_failed_read_arrives_once_in_its_place() {
 #[test]
 fn early_drops_leave_nothing_behind() {
     let loader = loader(Order::Shuffled, 2);
-    pass(&loader);
     let full = pass(&loader).len();
     let threads = common::threads();
-    let allocations = loader.batcher().host_pool().allocations;
     for taken in (0..50).map(|k| k % full) {
         let mut iter = loader.iter();
         for _ in 0..taken {
             iter.next().unwrap().unwrap();
         }
         drop(iter);
+        assert_clean(&loader);
     }
     assert_eq!(pass(&loader).len(), full);
     assert_clean(&loader);
+    // A pass may find the last one's thread in its final steps and take another; 50 would be a leak.
     if let (Some(before), Some(after)) = (threads, common::threads()) {
-        assert!(after <= before + 2, "threads grew from {before} to {after}");
+        assert!(after < before + 25, "threads grew from {before} to {after}");
     }
-    // Buffers of an abandoned pass and the next one may overlap, but they do not pile up.
-    let grown = loader.batcher().host_pool().allocations - allocations;
-    assert!(grown <= 60, "{grown} buffers were allocated after warm-up");
+    // Five tensors a batch; buffers beyond what three batches need were given back.
+    let pool = loader.batcher().host_pool();
+    assert!(pool.free <= 18, "{} buffers are kept", pool.free);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn burns_own_loader_takes_the_dataset_and_the_batcher() {
 fn impossible_data_sets_and_schedules_are_refused() {
     let source: MemorySource = memory_source(3);
     assert_eq!(source.rows(), 3);
-    let error = common::try_memory_dataset(source, 2).err().unwrap();
+    let error = try_memory_dataset(source, 2).err().unwrap();
     assert!(error.to_string().contains("no window fits"), "{error}");
 
     let dataset = memory_dataset(memory_source(ROWS), 2);

@@ -1,5 +1,7 @@
 //! The networks, losses and training steps of `samudra` against recordings of the originals.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
@@ -16,19 +18,7 @@ use serde::Deserialize;
 
 /// Where recordings lie; `None`, with a message, when they are absent outside CI.
 fn recordings(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("shared/fixtures/models")
-        .join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "{} is missing",
-        path.display()
-    );
-    eprintln!("skipped: {} is missing", path.display());
-    None
+    common::shared(&format!("fixtures/models/{name}"))
 }
 
 #[derive(Deserialize)]

@@ -141,6 +141,16 @@ fn sequential_takes_groups_in_first_seen_order_and_one_after_the_other() {
 }
 
 #[test]
+fn how_a_group_is_cut_into_data_sets_does_not_matter() {
+    let cut = Groups::by_key([(3, "z"), (0, "a"), (4, "z"), (2, "a")]).unwrap();
+    assert_eq!(cut, Groups::by_key([(7, "z"), (2, "a")]).unwrap());
+    let places: Vec<_> = (0..10).map(|w| cut.group_of(w)).collect();
+    let group = |i, n| std::iter::repeat_n(i, n);
+    let expected = group(Some(0), 7).chain(group(Some(1), 2)).chain([None]);
+    assert_eq!(places, expected.collect::<Vec<_>>());
+}
+
+#[test]
 fn a_short_batch_of_one_group_stays_last() {
     for order in [Order::Shuffled, Order::Blocks { block: 3, pool: 2 }] {
         let spec = with(order, 4, false);
@@ -465,6 +475,9 @@ fn burns_slices_name_their_device() {
     // The bound is sharp: 27 items, four devices.
     let last = burn_slices(27, 4)[3];
     assert_eq!(Shard::of_slice(27, last.0, last.1).unwrap().count, 3);
+    // Below it, at least a count that has such a device: of 11, four slices of two have three before.
+    let fourth = Shard { index: 3, count: 5 };
+    assert_eq!(Shard::of_slice(11, 6, 8).unwrap(), fourth);
     for (start, end) in [(0, 0), (5, 4), (3, 13), (1, 3), (1, 12), (4, 11)] {
         let error = Shard::of_slice(12, start, end).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{start}..{end}");

@@ -124,6 +124,8 @@ fn every_form_holds_the_same_values() {
         Codec::BloscLz4,
         Codec::BloscZstd,
         Codec::Zstd,
+        // Which zarrs can read because the writer has made it known to this process.
+        Codec::Lz4,
         Codec::Gzip,
     ];
     // Three rows to a chunk of four: the last chunk is partly empty.
@@ -151,7 +153,7 @@ fn every_form_holds_the_same_values() {
             }
         }
     }
-    assert_eq!(forms, 4 * 5 * (2 + 3));
+    assert_eq!(forms, 4 * 6 * (2 + 3));
 }
 
 #[test]
@@ -701,10 +703,6 @@ fn bad_options_are_refused_before_anything_is_written() {
         small().with_rows(usize::MAX),
         small().with_chunking(Chunking::Rows(0)),
         small().with_chunking(Chunking::Shards(2)),
-        small()
-            .with_format(Format::V3)
-            .with_codec(Codec::Lz4)
-            .with_chunking(Chunking::Shards(2)),
         small().with_variables(&[], &[]),
         small().with_variables(&["so"], &["so_1"]),
         small().with_variables(&["so", "so"], &[]),

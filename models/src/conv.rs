@@ -8,6 +8,7 @@ use burn::tensor::ops::ConvOptions;
 use crate::config::PointwiseKind;
 use crate::init::Init;
 use crate::pad::wrap_longitude;
+use crate::shifted;
 use crate::slot::{Slot, Visit};
 
 /// A convolution with bias that keeps the grid's size: circular in longitude, zeros beyond the
@@ -85,35 +86,13 @@ impl Conv {
     }
 
     /// `(batch, in, y, x)` to `(batch, out, y, x)`.
-    ///
-    /// Latitudes beyond the poles are the convolution's own zero padding, which costs no copy;
-    /// only the wrapped columns are written out. Corners are zero, as when rows are wrapped first
-    /// and zeros are put around them.
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let weight = self.weight.val();
-        let kernel = weight.dims()[2];
-        if kernel == 1 {
-            return self.forward_pointwise(x, weight);
+        let (weight, bias) = (self.weight.val(), self.bias.val());
+        match weight.dims()[2] {
+            1 => same_everywhere(x, weight, bias),
+            _ if shifted::pays(&x) => shifted::convolve(x, weight, bias, self.dilation),
+            _ => native(x, weight, bias, self.dilation),
         }
-        let reach = self.dilation * (kernel / 2);
-        conv2d(
-            wrap_longitude(x, reach),
-            weight,
-            Some(self.bias.val()),
-            ConvOptions::new([1, 1], [reach, 0], [self.dilation, self.dilation], 1),
-        )
-    }
-
-    /// A matrix product, whose gradients are matrix products too. As a convolution, Burn's gradient
-    /// of a 1 x 1 kernel is one with a kernel as large as the grid: on a CPU forty times slower.
-    fn forward_pointwise(&self, x: Tensor<4>, weight: Tensor<4>) -> Tensor<4> {
-        let [batch, channels_in, ny, nx] = x.dims();
-        let channels_out = weight.dims()[0];
-        let y = weight
-            .reshape([1, channels_out, channels_in])
-            .matmul(x.reshape([batch, channels_in, ny * nx]));
-        let bias = self.bias.val().reshape([1, channels_out, 1]);
-        (y + bias).reshape([batch, channels_out, ny, nx])
     }
 
     pub fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
@@ -124,4 +103,25 @@ impl Conv {
         visit(&format!("{prefix}.weight"), weight);
         visit(&format!("{prefix}.bias"), Slot::Vector(&mut self.bias));
     }
+}
+
+/// A 1 x 1 convolution as a matrix product, whose gradients are matrix products as well.
+fn same_everywhere(x: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tensor<4> {
+    let [batch, channels_in, ny, nx] = x.dims();
+    let channels_out = bias.dims()[0];
+    let x = x.reshape([batch, channels_in, ny * nx]);
+    let weight = weight.reshape([1, channels_out, channels_in]);
+    let y = weight.matmul(x) + bias.reshape([1, channels_out, 1]);
+    y.reshape([batch, channels_out, ny, nx])
+}
+
+/// Burn's convolution on wrapped rows.
+///
+/// Latitudes beyond the poles are the convolution's own zero padding, which costs no copy; only
+/// the wrapped columns are written out. Corners are zero, as when rows are wrapped first and zeros
+/// are put around them.
+fn native(x: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>, dilation: usize) -> Tensor<4> {
+    let reach = dilation * (weight.dims()[2] / 2);
+    let options = ConvOptions::new([1, 1], [reach, 0], [dilation, dilation], 1);
+    conv2d(wrap_longitude(x, reach), weight, Some(bias), options)
 }

@@ -54,6 +54,8 @@
 //! - Drop path, layer norm, transposed convolutions and max pooling, which no preset uses, and
 //!   the Perceiver model are not built.
 
+#![warn(missing_docs)]
+
 mod block;
 mod clip;
 mod config;
@@ -69,6 +71,7 @@ mod pad;
 mod rollout;
 mod samudra;
 mod schedule;
+mod shifted;
 mod slot;
 mod unet;
 mod upsample;

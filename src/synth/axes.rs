@@ -8,9 +8,6 @@ use std::f64::consts::PI;
 /// Metres.
 const EARTH_RADIUS: f64 = 6.371e6;
 
-/// Days before each month in a year without a leap day.
-const BEFORE_MONTH: [i64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
-
 /// The cells of a global grid with Gaussian latitudes, south to north, and even longitudes.
 pub(super) struct Grid {
     /// Cell centres, degrees, `ny`.
@@ -79,7 +76,6 @@ fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
 /// A time coordinate as it is stored.
 pub(super) struct Time {
     pub units: String,
-    pub calendar: &'static str,
     pub values: Values,
 }
 
@@ -89,95 +85,69 @@ pub(super) enum Values {
 }
 
 impl Time {
-    pub fn new(options: &SynthOptions) -> Self {
-        let (start, calendar) = (options.start, options.calendar);
-        let day = |row| day_of_row(start, calendar, row);
-        let rows = 0..options.rows;
-        let Date {
-            year,
-            month,
-            day: d,
-        } = start;
+    pub fn new(options: &SynthOptions) -> Result<Self> {
+        let start = options.start;
+        let days = days(start, options.calendar, options.rows)?;
+        let since = |date: Date| format!("{:04}-{:02}-{:02}", date.year, date.month, date.day);
         let (units, values) = match options.time {
-            TimeEncoding::Int => {
-                let first = day(0);
+            TimeEncoding::Int => (
+                format!("days since {} 12:00:00.000000", since(start)),
+                Values::Int(days.iter().map(|d| d - days[0]).collect()),
+            ),
+            TimeEncoding::Float => {
+                let new_year = Date {
+                    month: 1,
+                    day: 1,
+                    ..start
+                };
+                let first = day(new_year, options.calendar)?;
+                let noon = days.iter().map(|d| (d - first) as f64 + 0.5);
                 (
-                    format!("days since {year:04}-{month:02}-{d:02} 12:00:00.000000"),
-                    Values::Int(rows.map(|r| day(r) - first).collect()),
+                    format!("days since {}", since(new_year)),
+                    Values::Float(noon.collect()),
                 )
             }
-            TimeEncoding::Float => (
-                format!("days since {year:04}-01-01"),
-                Values::Float(rows.map(|r| day(r) as f64 + 0.5).collect()),
-            ),
         };
-        let calendar = match calendar {
-            Calendar::Standard => "standard",
-            Calendar::ProlepticGregorian => "proleptic_gregorian",
-            Calendar::Julian => "julian",
-            Calendar::NoLeap => "noleap",
-            Calendar::AllLeap => "all_leap",
-            Calendar::Day360 => "360_day",
-        };
-        Self {
-            units,
-            calendar,
-            values,
-        }
+        Ok(Self { units, values })
     }
 }
 
 /// Refuses a first day that the calendar lacks, or that the 73-step year does not hold.
 pub(super) fn check_start(start: Date, calendar: Calendar) -> Result<()> {
     let wrong = |expected: &str| {
-        let Date { year, month, day } = start;
         Err(Error::config("first day of the time axis")
             .expected(expected)
-            .found(format!("{year:04}-{month:02}-{day:02}")))
+            .found(start))
     };
-    if !(1..=9000).contains(&start.year) || !(1..=12).contains(&start.month) {
+    if !(1..=9000).contains(&start.year) {
         return wrong("a date in the years 1 to 9000");
     }
     if calendar == Calendar::Standard && start.year < 1583 {
         return wrong("a year after 1582, where the standard calendar skips ten days");
     }
-    let month = start.month as usize;
-    let days = match calendar {
-        Calendar::Day360 => 30,
-        _ => BEFORE_MONTH[month] - BEFORE_MONTH[month - 1],
-    };
-    if !(1..=days).contains(&start.day.into()) {
+    let every_year = calendar == Calendar::Day360 || Calendar::NoLeap.contains(start);
+    if !calendar.contains(start) || !every_year {
         return wrong("a day that every year of the calendar has");
     }
     Ok(())
 }
 
-/// Days from 1 January of the start's year to a row.
-fn day_of_row(start: Date, calendar: Calendar, row: usize) -> i64 {
-    let (month, day) = (start.month as usize - 1, start.day as i64 - 1);
-    if calendar == Calendar::Day360 {
-        return month as i64 * 30 + day + 5 * row as i64;
-    }
-    // Count in years of 365 days, so that a row has the same date every year; then put the
-    // leap days in.
-    let nominal = BEFORE_MONTH[month] + day + 5 * row as i64;
-    let (years, day_of_year) = (nominal / 365, nominal % 365);
-    let leap = |year: i64| i64::from(is_leap(year, calendar));
-    let year = i64::from(start.year) + years;
-    let whole_years: i64 = (i64::from(start.year)..year).map(|y| 365 + leap(y)).sum();
-    let after_february = i64::from(day_of_year >= BEFORE_MONTH[2]);
-    whole_years + day_of_year + after_february * leap(year)
+/// The day of each row, by the calendar's own count.
+fn days(start: Date, calendar: Calendar, rows: usize) -> Result<Vec<i64>> {
+    // Count in years of 365 days, so that a row has the same date every year: that puts the leap
+    // day into the step over it.
+    let counted = match calendar {
+        Calendar::Day360 => Calendar::Day360,
+        _ => Calendar::NoLeap,
+    };
+    let first = day(start, counted)?;
+    let dates = (0..rows as i64).map(|row| counted.date(first + 5 * row));
+    dates.map(|date| day(date, calendar)).collect()
 }
 
-fn is_leap(year: i64, calendar: Calendar) -> bool {
-    match calendar {
-        Calendar::Julian => year % 4 == 0,
-        Calendar::Standard | Calendar::ProlepticGregorian => {
-            year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-        }
-        Calendar::AllLeap => true,
-        Calendar::NoLeap | Calendar::Day360 => false,
-    }
+fn day(date: Date, calendar: Calendar) -> Result<i64> {
+    let lacks = || Error::config(format!("the calendar {} lacks {date}", calendar.name()));
+    calendar.day(date).ok_or_else(lacks)
 }
 
 #[cfg(test)]
@@ -214,12 +184,16 @@ mod tests {
             month: 1,
             day: 3,
         };
-        let days =
-            |calendar| -> Vec<i64> { (0..4745).map(|r| day_of_row(start, calendar, r)).collect() };
+        let days = |calendar| days(start, calendar, 4745).unwrap();
         let julian = days(Calendar::Julian);
-        // The published axis ends on 2022-12-29: 64 years later, of which 16 have a leap day.
-        assert_eq!(julian[0], 2);
-        assert_eq!(julian[4744], 64 * 365 + 16 + 362);
+        // The published axis ends on 2022-12-29.
+        let end = Date {
+            year: 2022,
+            month: 12,
+            day: 29,
+        };
+        assert_eq!(Calendar::Julian.date(julian[0]), start);
+        assert_eq!(Calendar::Julian.date(julian[4744]), end);
         let steps = |d: &[i64]| d.windows(2).map(|w| w[1] - w[0]).collect::<Vec<_>>();
         assert_eq!(steps(&julian).iter().filter(|s| **s == 6).count(), 16);
         assert!(steps(&julian).iter().all(|s| *s == 5 || *s == 6));

@@ -106,8 +106,7 @@ impl Group {
             (Separator::Slash, _) | (Separator::Usual, Format::V3) => true,
             (Separator::Dot, _) | (Separator::Usual, Format::V2) => false,
         };
-        // zarrs sees the array without lz4, which it lacks; the writer adds that last step.
-        let (document, plain) = match self.format {
+        let document = match self.format {
             Format::V2 => {
                 let separator = match self.separator {
                     Separator::Usual => None,
@@ -119,24 +118,25 @@ impl Group {
                 self.put(&format!("{name}/.zattrs"), &Value::Object(attributes))?;
                 let document = v2_document(&spec, codec, separator);
                 self.put(&format!("{name}/.zarray"), &document)?;
-                let plain = v2_document(&spec, without_lz4(codec), separator);
-                (document, plain)
+                document
             }
             Format::V3 => {
                 let document = v3_document(&spec, codec, slashes);
                 self.put_v3(name, &document)?;
-                let plain = v3_document(&spec, without_lz4(codec), slashes);
-                (document, plain)
+                document
             }
         };
+        if codec == Codec::Lz4 {
+            crate::lz4::register();
+        }
         let refused = |e: Box<dyn std::error::Error + Send + Sync>| {
             Error::new(ErrorKind::Config, format!("array metadata {document}"))
                 .array(name)
                 .caused_by(e)
         };
         let metadata = match self.format {
-            Format::V2 => serde_json::from_value(plain).map(ArrayMetadata::V2),
-            Format::V3 => serde_json::from_value(plain).map(ArrayMetadata::V3),
+            Format::V2 => serde_json::from_value(document.clone()).map(ArrayMetadata::V2),
+            Format::V3 => serde_json::from_value(document.clone()).map(ArrayMetadata::V3),
         }
         .map_err(|e| refused(e.into()))?;
         let storage = Arc::new(MemoryStore::new());
@@ -149,7 +149,6 @@ impl Group {
             chunks: spec.chunks.to_vec(),
             dtype,
             array,
-            lz4: codec == Codec::Lz4,
         })
     }
 
@@ -191,13 +190,6 @@ impl Group {
         write_json(&self.root.join(name).join("zarr.json"), document)?;
         self.documents.insert(name.into(), document.clone());
         Ok(())
-    }
-}
-
-fn without_lz4(codec: Codec) -> Codec {
-    match codec {
-        Codec::Lz4 => Codec::None,
-        other => other,
     }
 }
 
@@ -304,7 +296,6 @@ pub(super) struct Writer {
     chunks: Vec<usize>,
     dtype: DType,
     array: Array<MemoryStore>,
-    lz4: bool,
 }
 
 impl Writer {
@@ -329,11 +320,7 @@ impl Writer {
             )
             .map_err(|e| refused(e.into()))?;
         let path = self.root.join(array.chunk_key(index).as_str());
-        match self.lz4 {
-            true => write_file(&path, &lz4_flex::block::compress_prepend_size(&encoded)),
-            false => write_file(&path, &encoded),
-        }
-        .map_err(place)
+        write_file(&path, &encoded).map_err(place)
     }
 
     /// Writes the whole array from its values in native byte order, row-major.

@@ -323,7 +323,7 @@ impl SynthOptions {
         limit("number of grid rows", 1..=1 << 16, self.ny)?;
         limit("number of grid columns", 1..=1 << 16, self.nx)?;
         limit("number of levels", 1..=DEPTHS.len(), self.levels)?;
-        limit("number of time rows", 1..=1 << 24, self.rows)?;
+        limit("number of time rows", 1..=1 << 20, self.rows)?;
         match self.chunking {
             Chunking::OneRow => {}
             Chunking::Rows(n) | Chunking::Shards(n) => {
@@ -332,9 +332,6 @@ impl SynthOptions {
         }
         if let (Chunking::Shards(_), Format::V2) = (self.chunking, self.format) {
             return Err(Error::config("Zarr v2 has no shards"));
-        }
-        if let (Chunking::Shards(_), Codec::Lz4) = (self.chunking, self.codec) {
-            return Err(Error::config("lz4 inside shards is not written"));
         }
         super::axes::check_start(self.start, self.calendar)?;
         for name in self.depth_variables.iter().chain(&self.surface_variables) {

@@ -280,7 +280,7 @@ fn coordinates(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> 
         none(),
     )?;
 
-    let time = Time::new(options);
+    let time = Time::new(options)?;
     let (dtype, values) = match &time.values {
         Values::Int(days) => (DType::I64, bytes(days, i64::to_ne_bytes)),
         Values::Float(days) => (DType::F64, bytes(days, f64::to_ne_bytes)),
@@ -293,7 +293,10 @@ fn coordinates(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> 
         inner: None,
         dtype,
         codec,
-        attributes: attributes(&[("units", &time.units), ("calendar", time.calendar)]),
+        attributes: attributes(&[
+            ("units", &time.units),
+            ("calendar", options.calendar.name()),
+        ]),
     };
     group.array(spec)?.put_all(&values)
 }

@@ -1,14 +1,12 @@
 //! What several test programs share.
+// Every test program uses its own part of this.
 #![allow(dead_code)]
 
+pub mod memory;
+pub mod stores;
+
 use burn::tensor::Device;
-use burn_om4::testing::MemorySource;
-use burn_om4::{
-    ChannelConstants, DatasetOptions, Grid, Ocean, OceanChannel, OceanDataset, OceanPair,
-    PlaneShape, PlaneSource, TimeAxis, TimeValues, WetMask, WindowSpec,
-};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// A folder of golden fixtures, which are not part of the project. Where they are missing a test
 /// skips with a message, except in CI, where missing is a failure.
@@ -16,12 +14,12 @@ pub fn fixtures(folder: &str) -> Option<PathBuf> {
     shared(&format!("fixtures/{folder}"))
 }
 
-/// A folder beside the project.
+/// A file or folder beside the project.
 pub fn shared(folder: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../shared")
         .join(folder);
-    if root.is_dir() {
+    if root.exists() {
         return Some(root);
     }
     assert!(
@@ -57,64 +55,4 @@ pub fn vulkan() -> Option<Device> {
 /// Threads of this process, where the system says.
 pub fn threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
-}
-
-/// A source of `rows` rows, two prognostic channels and one boundary channel, 2 x 3 cells, whose
-/// values are `row * 100 + channel * 10 + cell`.
-pub fn memory_source(rows: usize) -> MemorySource {
-    let channels = ["thetao_0", "zos", "hfds"].map(|n| n.parse().unwrap());
-    let shape = PlaneShape { ny: 2, nx: 3 };
-    MemorySource::new(channels.into(), rows, shape, |row, channel, cell| {
-        (row * 100 + channel * 10 + cell) as f32
-    })
-}
-
-/// A data set over one source, with means 0, deviations 1, all cells wet, daily times, history 1.
-pub fn try_memory_dataset(
-    source: impl PlaneSource + 'static,
-    steps: usize,
-) -> burn_om4::Result<OceanDataset> {
-    let wet = Arc::new(WetMask::new(
-        source.plane(),
-        vec![true; source.plane().cells()],
-    )?);
-    let channel = OceanChannel {
-        constants: ChannelConstants {
-            mean: 0.0,
-            std: 1.0,
-            wet: wet.clone(),
-        },
-        unit: None,
-    };
-    let days = TimeValues::Int((0..source.rows() as i64).collect());
-    let ocean = Ocean {
-        time: TimeAxis::decode(&days, "days since 2000-01-01", "julian")?,
-        grid: Arc::new(Grid::of_shape(source.plane())),
-        surface: wet,
-        channels: source
-            .channels()
-            .iter()
-            .map(|c| (c.clone(), channel.clone()))
-            .collect(),
-        planes: Arc::new(source),
-    };
-    let names = |list: &[&str]| list.iter().map(|n| n.parse().unwrap()).collect();
-    let options = DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"])).with_window(
-        WindowSpec {
-            steps,
-            ..WindowSpec::default()
-        },
-    );
-    OceanDataset::from_oceans(
-        vec![OceanPair {
-            input: ocean,
-            label: None,
-        }],
-        &options,
-    )
-}
-
-/// As [`try_memory_dataset`], which must succeed.
-pub fn memory_dataset(source: impl PlaneSource + 'static, steps: usize) -> OceanDataset {
-    try_memory_dataset(source, steps).unwrap()
 }

@@ -1,0 +1,18 @@
+//! The code of the book and the README, compiled and run as doc tests.
+
+macro_rules! chapters {
+    ($($name:ident: $path:literal;)*) => {$(
+        #[doc = include_str!($path)]
+        mod $name {}
+    )*};
+}
+
+chapters! {
+    readme: "../README.md";
+    introduction: "../book/src/introduction.md";
+    demo: "../book/src/demo.md";
+    own_store: "../book/src/own-store.md";
+    batch: "../book/src/batch.md";
+    order: "../book/src/order.md";
+    models: "../book/src/models.md";
+}
