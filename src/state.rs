@@ -127,6 +127,8 @@ impl LoaderState {
     /// Anything in the table above that forbids it, named with what was saved and what is there.
     pub fn resume(&self, schedule: &Schedule, store: &Fingerprint) -> Result<Position> {
         let spec = schedule.spec();
+        // A state inside another document was not read by `from_json`.
+        same("version", &self.version, &VERSION)?;
         self.store.check(store)?;
         same("order", &self.order, &spec.order.to_string())?;
         same("seed", &self.seed, &spec.seed)?;

@@ -2,8 +2,12 @@
 
 #![allow(dead_code)]
 
+#[path = "../examples/samudra_train/checkpoint.rs"]
+mod checkpoint;
 #[path = "../examples/samudra_train/data.rs"]
 mod data;
+#[path = "../examples/samudra_train/learn.rs"]
+mod learn;
 #[path = "../examples/learner.rs"]
 mod learner;
 #[path = "../examples/samudra_train/maps.rs"]
@@ -12,20 +16,29 @@ mod maps;
 mod model;
 #[path = "../examples/samudra_train/ocean.rs"]
 mod ocean;
+#[path = "../examples/samudra_train/optimiser.rs"]
+mod optimiser;
 #[path = "../examples/samudra_train/options.rs"]
 mod options;
 #[path = "../examples/samudra_train/pictures.rs"]
 mod pictures;
 #[path = "../examples/samudra_train/progress.rs"]
 mod progress;
+#[path = "../examples/samudra_train/ranks.rs"]
+mod ranks;
 #[path = "../examples/samudra_train/report.rs"]
 mod report;
 #[path = "../examples/samudra_train/run.rs"]
 mod run;
 #[path = "../examples/samudra_train/score.rs"]
 mod score;
+#[path = "../examples/samudra_train/stop.rs"]
+mod stop;
 #[path = "../examples/samudra_train/train.rs"]
 mod train;
+
+#[path = "samudra_train/resume.rs"]
+mod resume;
 
 use burn::tensor::Device;
 use burn_om4::Channel;
@@ -98,7 +111,7 @@ fn a_run_learns_and_reports() {
         dir.path(),
         &["--steps", "2", "--epochs", "8", "--batch-size", "3"],
     );
-    let outcome = run::run(&options).unwrap();
+    let outcome = run::run(&options, &stop::Stop::default()).unwrap();
     assert!(!outcome.demo);
 
     let read = |name: &str| std::fs::read(dir.path().join("out").join(name)).unwrap();
@@ -190,7 +203,9 @@ fn options_that_cannot_be_are_refused_with_a_word() {
     let dir = tempfile::tempdir().unwrap();
     write_store(dir.path());
     let refused = |more: &[&str]| {
-        let error = run::run(&options(dir.path(), more)).err().unwrap();
+        let error = run::run(&options(dir.path(), more), &stop::Stop::default())
+            .err()
+            .unwrap();
         format!("{error:#}")
     };
     let message = refused(&["--steps", "9"]);
@@ -198,7 +213,10 @@ fn options_that_cannot_be_are_refused_with_a_word() {
     assert!(message.contains("no window fits"), "{message}");
     let mut other = options(dir.path(), &[]);
     other.prognostic = Some("so_0".parse().unwrap());
-    let message = format!("{:#}", run::run(&other).err().unwrap());
+    let message = format!(
+        "{:#}",
+        run::run(&other, &stop::Stop::default()).err().unwrap()
+    );
     assert!(message.contains("so_0"), "{message}");
     let message = refused(&["--lr", "0"]);
     assert!(message.contains("--lr"), "{message}");
@@ -207,7 +225,10 @@ fn options_that_cannot_be_are_refused_with_a_word() {
     assert!(message.contains("smaller --lr"), "{message}");
 
     let nowhere = options(&dir.path().join("nowhere"), &[]);
-    let message = format!("{:#}", run::run(&nowhere).err().unwrap());
+    let message = format!(
+        "{:#}",
+        run::run(&nowhere, &stop::Stop::default()).err().unwrap()
+    );
     assert!(message.contains("OM4.zarr"), "{message}");
     let half = ["samudra_train", "--train-time", "2001-01-01..2001-02-01"];
     assert!(Options::try_parse_from(half).is_err());

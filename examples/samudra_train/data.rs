@@ -114,13 +114,15 @@ impl Loaders {
     /// # Errors
     /// A malformed store, a missing channel, too few rows for a window.
     pub fn open(task: &Task, options: &Options, device: &Device) -> Result<Self> {
-        let loader = |time, order| -> Result<OceanLoader> {
+        let loader = |time, order, rank, world| -> Result<OceanLoader> {
             let dataset = task.open(time)?;
             // Nothing is dropped: a short batch comes last, and counts its windows only.
             let spec = ScheduleSpec {
                 order,
                 seed: i64::from(options.seed),
                 batch_size: options.batch_size,
+                rank,
+                world,
                 ..ScheduleSpec::default()
             };
             let schedule = Schedule::new(spec, dataset.groups())?;
@@ -131,9 +133,10 @@ impl Loaders {
             let batcher = OceanBatcher::new(dataset);
             Ok(OceanLoader::new(batcher, schedule, prefetch, device)?)
         };
-        let train = loader(task.train_time, Order::Shuffled)
+        let (rank, world) = (options.rank.unwrap_or(0), options.world.unwrap_or(1));
+        let train = loader(task.train_time, Order::Shuffled, rank, world)
             .with_context(|| format!("windows to train on, {}", task.train_time))?;
-        let validation = loader(task.val_time, Order::Sequential)
+        let validation = loader(task.val_time, Order::Sequential, 0, 1)
             .with_context(|| format!("windows to validate on, {}", task.val_time))?;
         Ok(Self { train, validation })
     }

@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::ranks::Rank;
+use anyhow::Result;
 use burn_om4::{Channel, DateRange, DeviceChoice, parse_channels};
 use clap::{Parser, ValueEnum};
 use std::num::NonZeroUsize;
@@ -81,13 +83,47 @@ pub struct Options {
     #[arg(long, value_name = "N")]
     pub readers: Option<NonZeroUsize>,
 
-    /// Folder for weights, maps and, unless --report says otherwise, the report.
+    /// Steps from one checkpoint to the next [default: one when told to stop by SIGTERM or SIGUSR1].
+    #[arg(long, value_name = "N")]
+    pub save_every: Option<NonZeroUsize>,
+
+    /// Go on from the newest checkpoint in the --out folder; from the beginning if there is none.
+    #[arg(long)]
+    pub resume: bool,
+
+    /// Which of --world processes this is, from 0: it takes its share of the training batches, trains
+    /// a network of its own (no gradients are exchanged) and writes to its own folder inside --out
+    /// [default: SLURM_PROCID, else 0].
+    #[arg(long, value_name = "N", requires = "world")]
+    pub rank: Option<usize>,
+
+    /// Number of processes [default: SLURM_NTASKS, else 1].
+    #[arg(long, value_name = "N", requires = "rank")]
+    pub world: Option<usize>,
+
+    /// Folder for checkpoints, weights, maps and, unless --report says otherwise, the report.
     #[arg(long, value_name = "DIR", default_value = "target/samudra_train")]
     pub out: PathBuf,
 
     /// The report [default: report.json in the --out folder].
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+}
+
+impl Options {
+    /// With the rank and the world that the options or else the environment (`variable`) say, and a
+    /// folder of its own for each of several ranks.
+    ///
+    /// # Errors
+    /// Half an answer, no number, or a rank that is not below the world.
+    pub fn of_rank(mut self, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let Rank { rank, world } = Rank::find(self.rank, self.world, variable)?;
+        (self.rank, self.world) = (Some(rank), Some(world));
+        if world > 1 {
+            self.out = self.out.join(format!("rank-{rank}"));
+        }
+        Ok(self)
+    }
 }
 
 /// Which network.
@@ -111,7 +147,7 @@ pub struct Channels(pub Vec<Channel>);
 impl FromStr for Channels {
     type Err = burn_om4::Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
         parse_channels(text).map(Self)
     }
 }

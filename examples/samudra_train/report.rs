@@ -3,7 +3,7 @@
 use crate::score::Scores;
 use anyhow::{Context, Result};
 use burn_om4::{BatchContext, LoaderCounters};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub struct ChannelSkill {
 }
 
 /// An epoch in numbers.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct EpochRecord {
     /// From 1.
     pub epoch: usize,
@@ -48,7 +48,7 @@ pub struct EpochRecord {
     pub validation_ratio: f64,
     /// Of the next step.
     pub learning_rate: f64,
-    /// Training and validation.
+    /// Training and validation, by the process that ended the epoch.
     pub seconds: f64,
 }
 

@@ -1,20 +1,21 @@
 //! A run from options to report.
 
+use crate::checkpoint::{Checkpoints, Recipe};
 use crate::data::{Defaults, Loaders, PUBLISHED, Task, describe};
+use crate::learn::{Keeping, learn};
 use crate::options::{Model, Options};
 use crate::pictures;
 use crate::progress::Progress;
-use crate::report::{EpochRecord, LoaderReport, Report, loader_summary, skills, table};
-use crate::score::{Scores, validate};
-use crate::train::Trainer;
+use crate::report::{LoaderReport, Report, loader_summary, skills, table};
+use crate::stop::Stop;
 use crate::{model, ocean};
 use anyhow::{Context, Result, ensure};
-use burn::data::dataloader::DataLoader;
 use burn::module::Module;
 use burn::tensor::Device;
-use burn_om4::{Channel, DateRange, OceanLoader};
+use burn_om4::{Channel, DateRange};
 use samudra::{Samudra, SamudraConfig};
 use serde::Serialize;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -55,13 +56,28 @@ pub struct Config {
     pub device: String,
     pub prefetch: usize,
     pub readers: usize,
+    pub rank: usize,
+    pub world: usize,
+}
+
+impl Config {
+    /// All that decides what is learned. Where the store lies, the device and how it is read do not.
+    pub fn recipe(&self) -> Result<Recipe> {
+        let config = serde_json::to_value(self)?;
+        let fields = config.as_object().into_iter().flatten();
+        let decides = |key: &str| !["data", "device", "prefetch", "readers"].contains(&key);
+        let kept = fields.filter(|(key, _)| decides(key));
+        Ok(kept.map(|(k, v)| (k.clone(), v.to_string())).collect())
+    }
 }
 
 /// Trains, validates, and writes report, maps and weights.
 ///
 /// # Errors
-/// Whatever cannot be opened, read, trained or written.
-pub fn run(options: &Options) -> Result<Outcome> {
+/// Whatever cannot be opened, read, trained or written;
+/// [`Interrupted`](crate::stop::Interrupted) when told to stop.
+pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
+    let options = &options.clone().of_rank(|name| std::env::var(name).ok())?;
     if let Some(readers) = options.readers {
         burn_om4::set_reader_threads(readers)?;
     }
@@ -77,7 +93,14 @@ pub fn run(options: &Options) -> Result<Outcome> {
     std::fs::create_dir_all(&options.out)
         .with_context(|| format!("creating {}", options.out.display()))?;
     let started = Instant::now();
-    let learned = learn(network, &loaders, &config, &device)?;
+    let keeping = Keeping {
+        checkpoints: Checkpoints::of(&options.out),
+        every: options.save_every.map(NonZeroUsize::get),
+        resume: options.resume,
+        stop: stop.clone(),
+    };
+    let learned = learn(network, loaders, &config, &device, &keeping)?;
+    let loaders = &learned.loaders;
     let context = loaders.validation.batcher().dataset().context(0);
     let report = Report {
         validation: skills(&learned.scores, context),
@@ -163,6 +186,8 @@ fn prepare(
         device: format!("{device:?}"),
         prefetch: options.prefetch,
         readers: burn_om4::reader_threads()?,
+        rank: options.rank.unwrap_or(0),
+        world: options.world.unwrap_or(1),
     };
     ensure!(config.epochs > 0, "--epochs must be at least 1");
     ensure!(config.lr > 0.0, "--lr must be above 0");
@@ -239,64 +264,4 @@ fn facts(task: &Task, loaders: &Loaders, config: &Config) -> Result<String> {
     ];
     let lines = lines.map(|(what, text)| format!("{what:<10} {text}"));
     Ok(lines.join("\n"))
-}
-
-/// What training gave.
-struct Learned {
-    network: Samudra,
-    scores: Scores,
-    epochs: Vec<EpochRecord>,
-}
-
-fn learn(network: Samudra, loaders: &Loaders, config: &Config, device: &Device) -> Result<Learned> {
-    let batches = loaders.train.batches() as usize;
-    let total = config.epochs * batches;
-    let mut trainer = Trainer::new(network, config.lr, total);
-    let mut epochs = Vec::with_capacity(config.epochs);
-    let progress = Progress::new("training", total as u64);
-    loop {
-        let started = Instant::now();
-        let train_loss = pass(&mut trainer, &loaders.train, &progress)
-            .with_context(|| format!("epoch {}", epochs.len() + 1))?;
-        let network = trainer.averaged();
-        let scores = validate(&network, &loaders.validation, device)?;
-        let record = EpochRecord {
-            epoch: epochs.len() + 1,
-            steps: trainer.steps(),
-            train_loss,
-            validation_ratio: scores.ratio(),
-            learning_rate: trainer.rate(),
-            seconds: started.elapsed().as_secs_f64(),
-        };
-        epochs.push(record);
-        progress.line(&format!(
-            "epoch {:>3} of {}: loss {:.5}, error {:>3.0} % of persistence, {:.1} s",
-            record.epoch,
-            config.epochs,
-            record.train_loss,
-            100.0 * record.validation_ratio,
-            record.seconds,
-        ));
-        if epochs.len() == config.epochs {
-            progress.finish();
-            return Ok(Learned {
-                network,
-                scores,
-                epochs,
-            });
-        }
-    }
-}
-
-/// One pass over the training windows; returns the mean loss.
-fn pass(trainer: &mut Trainer, loader: &OceanLoader, progress: &Progress) -> Result<f64> {
-    let mut losses = Vec::new();
-    for batch in loader.iter() {
-        let batch = batch.context("reading a training batch")?;
-        let loss = trainer.step(&batch)?;
-        losses.push(f64::from(loss));
-        progress.step(&format!("loss {loss:.5}"));
-    }
-    ensure!(!losses.is_empty(), "there is no batch to train on");
-    Ok(losses.iter().sum::<f64>() / losses.len() as f64)
 }
