@@ -120,7 +120,12 @@ fn same_everywhere(x: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tensor<4
 /// Latitudes beyond the poles are the convolution's own zero padding, which costs no copy; only
 /// the wrapped columns are written out. Corners are zero, as when rows are wrapped first and zeros
 /// are put around them.
-fn native(x: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>, dilation: usize) -> Tensor<4> {
+pub(crate) fn native(
+    x: Tensor<4>,
+    weight: Tensor<4>,
+    bias: Tensor<1>,
+    dilation: usize,
+) -> Tensor<4> {
     let reach = dilation * (weight.dims()[2] / 2);
     let options = ConvOptions::new([1, 1], [reach, 0], [dilation, dilation], 1);
     conv2d(wrap_longitude(x, reach), weight, Some(bias), options)

@@ -13,6 +13,10 @@ const MOMENTUM: f64 = 0.1;
 
 /// The normalisation of a block.
 #[derive(Module, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "all blocks of a network have the same variant, and there are a dozen"
+)]
 pub(crate) enum Norm {
     Batch(BatchNorm),
     Instance(InstanceNorm),
