@@ -16,5 +16,6 @@ chapters! {
     order: "../book/src/order.md";
     resume: "../book/src/resume.md";
     picks: "../book/src/picks.md";
+    device: "../book/src/device.md";
     models: "../book/src/models.md";
 }

@@ -3,6 +3,8 @@
 //! ```text
 //!  consumer            queue (bounded in batches and bytes)        reader thread
 //!  next() ◀── finish ◀── [ batch N+1 ][ batch N+2 ] ◀── push ◀── plan, lease, read (Rayon)
+//!                          │
+//!                          └ prefetched to the device: its upload starts when it is next in line
 //! ```
 //!
 //! The first failure of a pass arrives once, in its place in the order; good batches before it are
@@ -10,47 +12,26 @@
 
 use crate::augment::{Augment, Transform};
 use crate::batch::ModelBatch;
-use crate::batcher::{HostBatch, OceanBatcher, PreparedBy};
-use crate::counters::{Counters, LoaderCounters};
-use crate::error::{Error, ErrorKind, Result};
+use crate::batcher::OceanBatcher;
+use crate::counters::{Counters, Delivered, LoaderCounters};
+use crate::error::{Error, ErrorKind, Result, catching};
+use crate::host_batch::HostBatch;
+use crate::lane::{DeviceLane, PreparedBy};
+use crate::pass::{Pass, Read};
 use crate::place::{Latest, Place, Start};
-use crate::plan::BatchPlan;
-use crate::queue::{Bounds, Consumer, Producer, bounded};
+use crate::prefetch::{Prefetch, PrefetchTo};
+use crate::queue::{Bounds, Consumer, NextInLine, bounded};
+use crate::readers::Readers;
 use crate::schedule::{Epoch, Schedule};
 use crate::split::{Part, Splits};
 use crate::state::{Fingerprint, LoaderState, Position};
-use crate::window::Window;
+use crate::trace::{Lane, Timeline};
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::Device;
-use crossbeam::channel::{Sender, unbounded};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-
-/// How far the loader runs ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Prefetch {
-    /// Batches read ahead of the one in use. 0 reads each batch when it is asked for, on the
-    /// consumer's thread: a baseline. Default 2.
-    pub batches: usize,
-    /// Bytes of batches read ahead. A batch that alone exceeds it is still read, alone. Default
-    /// 16 GiB.
-    pub bytes: u64,
-}
-
-impl Default for Prefetch {
-    fn default() -> Self {
-        Self {
-            batches: 2,
-            bytes: 16 << 30,
-        }
-    }
-}
 
 /// Batches of ocean windows, as a Burn [`DataLoader`].
 ///
@@ -89,6 +70,7 @@ pub struct OceanLoader {
     augment: Option<Augment>,
     readers: Readers,
     counters: Counters,
+    timeline: Timeline,
     splits: Splits,
     /// Where this is a slice of another loader.
     part: Option<Part>,
@@ -100,7 +82,8 @@ impl OceanLoader {
     /// A loader that delivers to `device`.
     ///
     /// # Errors
-    /// A schedule over another number of windows than the data set has.
+    /// A schedule over another number of windows than the data set has, or a prefetch that the
+    /// device cannot serve.
     pub fn new(
         batcher: OceanBatcher,
         schedule: Schedule,
@@ -115,7 +98,7 @@ impl OceanLoader {
                     .found(schedule.groups().windows()),
             );
         }
-        Ok(Self {
+        let loader = Self {
             batcher,
             schedule,
             prefetch,
@@ -126,13 +109,19 @@ impl OceanLoader {
             augment: None,
             readers: Readers::default(),
             counters: Counters::default(),
+            timeline: Timeline::default(),
             splits: Splits::default(),
             part: None,
             share: OnceLock::new(),
-        })
+        };
+        loader.ahead(&loader.batcher.lane(device)?)?;
+        for warning in loader.warnings()? {
+            log::warn!("{warning}");
+        }
+        Ok(loader)
     }
 
-    /// Another loader with the same batcher, counters and place, before its first pass.
+    /// Another loader with the same batcher, counters, timeline and place, before its first pass.
     fn sibling(&self, device: &Device, part: Option<Part>) -> Self {
         Self {
             batcher: self.batcher.clone(),
@@ -145,10 +134,17 @@ impl OceanLoader {
             augment: self.augment.clone(),
             readers: Readers::default(),
             counters: self.counters.clone(),
+            timeline: self.timeline.clone(),
             splits: Splits::default(),
             part,
             share: OnceLock::new(),
         }
+    }
+
+    /// Records what happens when into `timeline`.
+    pub fn with_timeline(mut self, timeline: &Timeline) -> Self {
+        self.timeline = timeline.clone();
+        self
     }
 
     /// Makes the next pass epoch `pass`: after `Learner`'s `checkpoint(k)`, that is k.
@@ -243,6 +239,48 @@ impl OceanLoader {
         self.schedule.steps()
     }
 
+    /// What makes this loader slower than it could be, judged by its first batch; also logged when
+    /// it is made.
+    ///
+    /// # Errors
+    /// The first batch cannot be planned.
+    pub fn warnings(&self) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        if self.batches() == 0 {
+            return Ok(warnings);
+        }
+        let planned = self.pass(&self.schedule, Position::default())?.plan(0)?;
+        let (planes, readers) = (planned.plan.unique_planes(), rayon::current_num_threads());
+        if planes < readers {
+            warnings.push(format!(
+                "a batch has {planes} planes, fewer than the {readers} reader threads: some idle"
+            ));
+        }
+        if self.prefetch.batches > 0 && planned.bytes > self.prefetch.bytes {
+            warnings.push(format!(
+                "a batch of {} bytes exceeds the prefetch bound of {} bytes: it is read alone",
+                planned.bytes, self.prefetch.bytes
+            ));
+        }
+        Ok(warnings)
+    }
+
+    /// Whether the next batch is sent to the device before it is asked for.
+    fn ahead(&self, lane: &DeviceLane) -> Result<bool> {
+        let possible = lane.prepared_by() == PreparedBy::Kernel && self.prefetch.batches > 0;
+        match self.prefetch.to {
+            PrefetchTo::Host => Ok(false),
+            PrefetchTo::Auto => Ok(possible),
+            PrefetchTo::Device if possible => Ok(true),
+            PrefetchTo::Device => Err(Error::config("batches cannot be prefetched to this device")
+                .expected("a device with an upload thread, and at least 1 batch of prefetch")
+                .found(format!(
+                    "{:?}, {} batches of prefetch",
+                    self.device, self.prefetch.batches
+                ))),
+        }
+    }
+
     /// What this loader delivers: the schedule, or a slice's share of it.
     fn share(&self) -> Result<&Schedule> {
         let Some(part) = &self.part else {
@@ -280,19 +318,27 @@ impl OceanLoader {
         }
         let split = self.part.as_ref().map(Part::split);
         self.latest.begins(share, &place, first, split);
-        let pass = Pass {
-            batcher: self.batcher.clone(),
-            epoch: share.epoch(position.epoch),
-            first: position.delivered,
-            part: self.part.clone(),
-            picks: self.augment.as_ref().map_or(1, Augment::picks),
-            prepared_by: PreparedBy::of(&self.device),
-            counters: self.counters.clone(),
-        };
+        let pass = self.pass(share, position)?;
         Ok((pass, place))
     }
 
+    /// The batches of an epoch from `position` on.
+    fn pass(&self, schedule: &Schedule, position: Position) -> Result<Pass> {
+        Ok(Pass {
+            epoch: schedule.epoch(position.epoch),
+            first: position.delivered,
+            part: self.part.clone(),
+            picks: self.augment.as_ref().map_or(1, Augment::picks),
+            lane: self.batcher.lane(&self.device)?,
+            pool: self.batcher.pool(&self.device)?,
+            batcher: self.batcher.clone(),
+            counters: self.counters.clone(),
+            timeline: self.timeline.clone(),
+        })
+    }
+
     fn start(&self, pass: Pass) -> Result<From> {
+        let ahead = self.ahead(&pass.lane)?;
         if self.prefetch.batches == 0 {
             return Ok(From::Here(pass));
         }
@@ -300,184 +346,22 @@ impl OceanLoader {
             items: self.prefetch.batches,
             bytes: self.prefetch.bytes,
         };
-        let (producer, consumer) = bounded(bounds);
+        let (lane, timeline) = (pass.lane.clone(), self.timeline.clone());
+        let start: NextInLine<Read> = match ahead {
+            true => Box::new(move |read: Read| Read {
+                host: read
+                    .host
+                    .map(|host| lane.start(host, &timeline, read.batch)),
+                ..read
+            }),
+            false => Box::new(|read| read),
+        };
+        let (producer, consumer) = bounded(bounds, start);
         let producer = Arc::new(producer);
         let signal = producer.clone();
+        let lane = pass.lane.clone();
         self.readers.run(move || pass.run(&producer), signal)?;
-        Ok(From::Queue(consumer))
-    }
-}
-
-/// All that is needed to read one pass.
-struct Pass {
-    batcher: OceanBatcher,
-    epoch: Epoch,
-    /// The first batch to deliver.
-    first: u64,
-    part: Option<Part>,
-    /// Items of the schedule for each window.
-    picks: u64,
-    prepared_by: PreparedBy,
-    counters: Counters,
-}
-
-/// A batch that is known but not read.
-struct Planned {
-    windows: Vec<Window>,
-    plan: BatchPlan,
-    bytes: u64,
-}
-
-impl Pass {
-    fn plan(&self, batch: u64) -> Result<Planned> {
-        let dataset = self.batcher.dataset();
-        let find = |item: u64| {
-            let index = item / self.picks;
-            let window = usize::try_from(index).ok().and_then(|i| dataset.window(i));
-            window.ok_or_else(|| {
-                Error::config("the schedule names a window that does not exist").found(index)
-            })
-        };
-        let windows = self
-            .epoch
-            .batch(batch)
-            .into_iter()
-            .map(find)
-            .collect::<Result<Vec<_>>>()?;
-        let plan = dataset.plan(&windows)?;
-        let bytes = self.batcher.host_bytes(&windows, &plan, self.prepared_by)?;
-        Ok(Planned {
-            windows,
-            plan,
-            bytes,
-        })
-    }
-
-    fn read(&self, planned: Planned) -> Result<HostBatch> {
-        let started = Instant::now();
-        let read = || {
-            self.batcher
-                .read(planned.windows, planned.plan, self.prepared_by)
-        };
-        let host = catching("the reader", read)?;
-        self.counters
-            .read(&host.counts, host.nan_in_ocean, started.elapsed());
-        Ok(host)
-    }
-
-    /// Reads a batch, and lets the other slices know when that failed.
-    fn known(&self, planned: Result<Planned>, batch: u64) -> Result<HostBatch> {
-        let host = planned.and_then(|p| self.read(p));
-        if let (Err(error), Some(part)) = (&host, &self.part) {
-            let at = Position {
-                epoch: self.epoch.number(),
-                delivered: batch,
-            };
-            part.failed(at, error);
-        }
-        host
-    }
-
-    /// The reader thread's work: until the end, the first failure, or the consumer's departure.
-    fn run(&self, queue: &Producer<Result<HostBatch>>) {
-        for batch in self.first..self.epoch.len() {
-            let planned = catching("the planner", || self.plan(batch));
-            let bytes = planned.as_ref().map_or(0, |p| p.bytes);
-            if queue.reserve(bytes).is_err() {
-                return;
-            }
-            let host = self.known(planned, batch);
-            let failed = host.is_err();
-            if queue.push(host, bytes).is_err() || failed {
-                return;
-            }
-        }
-    }
-}
-
-/// Runs `f`, and makes an error of a panic.
-fn catching<T>(what: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
-        Err(
-            Error::new(ErrorKind::Interrupted, format!("{what} panicked"))
-                .found(panic_text(&*panic)),
-        )
-    })
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without words")
-}
-
-type Job = Box<dyn FnOnce() + Send>;
-
-/// Reader threads, one per iterator alive at the same time, kept between passes.
-#[derive(Default)]
-struct Readers {
-    threads: Mutex<Vec<Reader>>,
-}
-
-struct Reader {
-    jobs: Option<Sender<Job>>,
-    /// Shared with the job that runs, if one does.
-    busy: Arc<()>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Readers {
-    /// Runs `work` on an idle thread, or on a new one. `signal` is dropped when the thread is idle
-    /// again, so whoever waits for it finds the thread free.
-    fn run(&self, work: impl FnOnce() + Send + 'static, signal: impl Send + 'static) -> Result<()> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = threads.iter().position(|r| Arc::strong_count(&r.busy) == 1);
-        let index = match idle {
-            Some(index) => index,
-            None => {
-                let index = threads.len();
-                threads.push(Reader::start(index)?);
-                index
-            }
-        };
-        let busy = threads[index].busy.clone();
-        let job: Job = Box::new(move || {
-            work();
-            drop(busy);
-            drop(signal);
-        });
-        match threads[index].jobs.as_ref().map(|jobs| jobs.send(job)) {
-            Some(Ok(())) => Ok(()),
-            _ => Err(Error::new(
-                ErrorKind::Interrupted,
-                "a reader thread is gone",
-            )),
-        }
-    }
-}
-
-impl Reader {
-    fn start(index: usize) -> Result<Self> {
-        let (jobs, work) = unbounded::<Job>();
-        let thread = std::thread::Builder::new()
-            .name(format!("om4-reader-{index}"))
-            .spawn(move || work.into_iter().for_each(|job| job()))
-            .map_err(|e| Error::new(ErrorKind::Io, "cannot start a reader thread").caused_by(e))?;
-        Ok(Self {
-            jobs: Some(jobs),
-            busy: Arc::default(),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // Iterators borrow the loader, so all are gone: at most one read is still in flight.
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        Ok(From::Queue(consumer, lane))
     }
 }
 
@@ -494,13 +378,15 @@ struct Batches<'a> {
     total: usize,
     /// Where picks are taken from, if any.
     epoch: Option<Epoch>,
+    /// When the last batch was handed out.
+    handed_out: Option<Instant>,
     first: bool,
     ended: bool,
 }
 
 /// Where host batches come from.
 enum From {
-    Queue(Consumer<Result<HostBatch>>),
+    Queue(Consumer<Read>, DeviceLane),
     /// Read when asked for.
     Here(Pass),
     /// The pass could not start.
@@ -508,47 +394,58 @@ enum From {
 }
 
 impl Batches<'_> {
-    fn host_batch(&mut self) -> Option<Result<HostBatch>> {
+    fn host_batch(&mut self) -> Option<Result<(HostBatch, DeviceLane)>> {
         let batch = self.place.get().delivered;
         match &mut self.source {
             From::Failed(error) => error.take().map(Err),
             _ if batch >= self.batches => None,
             From::Here(pass) => {
                 let planned = catching("the planner", || pass.plan(batch));
-                Some(pass.known(planned, batch))
+                let read = pass.known(planned, batch);
+                Some(read.map(|host| (host, pass.lane.clone())))
             }
-            From::Queue(queue) => Some(queue.pop().unwrap_or_else(|| {
+            From::Queue(queue, lane) => Some(match queue.pop() {
+                Some(read) => read.host.map(|host| (host, lane.clone())),
                 // The thread died without a word: never a silent end of an epoch.
-                Err(
+                None => Err(
                     Error::new(ErrorKind::Interrupted, "the reader thread ended early")
                         .expected(format!("{} batches", self.batches))
                         .found(batch),
-                )
-            })),
+                ),
+            }),
         }
     }
 
-    fn deliver(&mut self, host: HostBatch) -> Result<ModelBatch> {
+    fn deliver(&mut self, host: HostBatch, lane: &DeviceLane) -> Result<ModelBatch> {
         let (loader, at) = (self.loader, self.place.get());
         if let Some(part) = &loader.part {
             part.check(at)?;
         }
-        let (windows, bytes) = (host.windows.len(), host.bytes());
-        let (shown, unique) = (host.plan.touched_planes(), host.plan.unique_planes());
-        let finish = || {
-            let batch = loader.batcher.finish(host, &loader.device)?;
-            match (&loader.augment, &self.epoch) {
-                (Some(augment), Some(epoch)) => augment.apply(batch, epoch, at.delivered),
-                _ => Ok(batch),
-            }
+        let (bytes, uploads) = host.crossing();
+        let delivered = Delivered {
+            windows: host.windows.len(),
+            shown_planes: host.shown_planes,
+            unique_planes: host.unique_planes,
+            bytes,
+            uploads,
         };
-        let batch = catching("the device", finish);
+        let batch = lane.finish(host, &loader.batcher, &loader.timeline, at.delivered);
+        let batch = batch.and_then(|batch| match (&loader.augment, &self.epoch) {
+            (Some(augment), Some(epoch)) => catching("the transform", || {
+                augment.apply(batch, epoch, at.delivered)
+            }),
+            _ => Ok(batch),
+        });
         if let (Err(error), Some(part)) = (&batch, &loader.part) {
             part.failed(at, error);
         }
         let batch = batch?;
-        loader.counters.delivered(windows, shown, unique, bytes);
-        self.windows += windows;
+        if let From::Queue(queue, _) = &self.source {
+            // Only now: on the device's one runner the next upload would delay this batch's kernels.
+            queue.start_next();
+        }
+        loader.counters.delivered(&delivered);
+        self.windows += delivered.windows;
         self.place.advance();
         Ok(batch)
     }
@@ -562,12 +459,18 @@ impl Iterator for Batches<'_> {
             return None;
         }
         let asked = Instant::now();
-        let batch = self
-            .host_batch()
-            .map(|host| host.and_then(|host| self.deliver(host)));
+        if let Some(handed_out) = self.handed_out.take() {
+            let last = self.place.get().delivered.saturating_sub(1);
+            self.loader
+                .timeline
+                .span(Lane::Model, last, handed_out, asked);
+        }
+        let batch = self.host_batch();
+        let batch = batch.map(|b| b.and_then(|(host, lane)| self.deliver(host, &lane)));
         if batch.is_some() {
             let first = std::mem::take(&mut self.first);
             self.loader.counters.waited(asked.elapsed(), first);
+            self.handed_out = Some(Instant::now());
         }
         self.ended = !matches!(batch, Some(Ok(_)));
         batch.map(|b| b.map_err(DatasetError::new))
@@ -606,6 +509,7 @@ impl DataLoader<ModelBatch> for OceanLoader {
             windows: 0,
             total: 0,
             epoch: None,
+            handed_out: None,
             first: true,
             ended: false,
         };

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::grid::{Coordinate, Grid};
 use crate::prepare::ChannelConstants;
 use crate::schema::Channel;
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 
 /// Mirrors half of all batches at the equator: rows in reverse, masks with them, and northward
 /// components (`vo`, `tauvo`) with the other sign, in physical units.
@@ -94,12 +94,12 @@ impl Transform for EquatorMirror {
             if signs.iter().all(|[factor, _]| *factor == 1.0) {
                 return flipped;
             }
-            let device = flipped.device();
+            let (device, dtype) = (flipped.device(), flipped.dtype());
             let times = shape[1] / signs.len();
             let per_channel = |part: usize| {
                 let values: Vec<f32> = signs.iter().map(|s| s[part]).collect();
                 let data = TensorData::new(values.repeat(times), [1, shape[1], 1, 1]);
-                Tensor::<4>::from_data(data, (&device, DType::F32))
+                Tensor::<4>::from_data(data, (&device, dtype))
             };
             let turned = flipped.clone() * per_channel(0) + per_channel(1);
             flipped.mask_where(wet.expand(shape), turned)

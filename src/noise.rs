@@ -56,7 +56,7 @@ impl Transform for Noise {
                 let device = tensor.device();
                 let each = picks.iter().map(|p| unit_noise(p.key, cells, &device));
                 let noise = Tensor::cat(each.collect(), 0).reshape(shape);
-                let noise = noise.mul_scalar(self.deviation);
+                let noise = noise.mul_scalar(self.deviation).cast(tensor.dtype());
                 tensor + noise.mask_fill(land.clone().expand(shape), 0.0)
             }
             _ => tensor,

@@ -11,7 +11,7 @@ use std::hash::Hasher;
 const VERSION: u32 = 1;
 
 /// How far a run is: everything before has been delivered, and nothing after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The epoch, as [`Schedule::epoch`] counts.
     pub epoch: u64,

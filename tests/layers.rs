@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const PLANNING: &[&str] = &[
+    "arrange",
     "calendar",
     "cpython_random",
     "error",
@@ -12,14 +13,17 @@ const PLANNING: &[&str] = &[
     "permutation",
     "place",
     "plan",
+    "prefetch",
     "queue",
     "read",
+    "readers",
     "samudra_order",
     "schedule",
     "schema",
     "split",
     "state",
     "time",
+    "trace",
     "window",
 ];
 const READING: &[&str] = &[
@@ -37,14 +41,20 @@ const DEVICE: &[&str] = &[
     "device",
     "fingerprint",
     "host",
+    "host_batch",
+    "kernel",
+    "lane",
     "loader",
     "mirror",
     "noise",
     "ocean",
+    "pass",
+    "precision",
     "prepare",
     "sink",
     "sources",
     "testing",
+    "upload",
 ];
 
 fn sources() -> Vec<(String, PathBuf)> {
