@@ -97,6 +97,48 @@ fn shares_are_disjoint_equally_long_and_dealt_anew() {
 }
 
 #[test]
+fn ranks_take_equal_steps_whatever_the_length() {
+    for windows in [1, 2, 5, 13, 40] {
+        let dataset = memory_dataset(memory_source(windows + 3), 1);
+        for (world, drop_last) in [1, 2, 3, 8]
+            .into_iter()
+            .flat_map(|w| [(w, false), (w, true)])
+        {
+            let rank = |rank| {
+                let spec = ScheduleSpec {
+                    seed: 8,
+                    batch_size: 2,
+                    world,
+                    rank,
+                    drop_last,
+                    ..ScheduleSpec::default()
+                };
+                let schedule = Schedule::new(spec, dataset.groups()).unwrap();
+                let batcher = OceanBatcher::new(dataset.clone());
+                let prefetch = Prefetch::default();
+                OceanLoader::new(batcher, schedule, prefetch, &Device::flex()).unwrap()
+            };
+            let loaders: Vec<OceanLoader> = (0..world).map(rank).collect();
+            let ranks: Vec<_> = loaders.iter().map(|l| pass(l)).collect();
+            let full = match drop_last {
+                true => windows / 2 / world,
+                false => windows.div_ceil(2).div_ceil(world),
+            };
+            assert!(ranks.iter().all(|r| r.len() == full), "{windows} {world}");
+            let mut all: Vec<usize> = ranks.concat().concat();
+            let delivered = all.len();
+            all.sort_unstable();
+            all.dedup();
+            if drop_last {
+                assert_eq!((all.len(), delivered), (2 * full * world, 2 * full * world));
+            } else {
+                assert_eq!(all, (0..windows).collect::<Vec<_>>(), "nothing is lost");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_state_is_what_every_slice_has_delivered() {
     let whole = loader(16);
     let slices = split(&whole, 2);

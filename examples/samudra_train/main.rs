@@ -40,10 +40,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let stop = stop::Stop::on_signals()?;
     let outcome = match run::run(&options::Options::parse(), &stop) {
         Ok(outcome) => outcome,
-        Err(error) => match error.downcast_ref::<stop::Interrupted>() {
-            Some(interrupted) => {
-                eprintln!("{interrupted}");
-                return Ok(ExitCode::from(stop::EXIT_CODE));
+        Err(error) => match stop::exit_code(&error) {
+            Some(code) => {
+                eprintln!("{error:#}");
+                return Ok(ExitCode::from(code));
             }
             None => return Err(error),
         },

@@ -7,7 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What `sysexits.h` calls a temporary failure: try again, with `--resume`.
-pub const EXIT_CODE: u8 = 75;
+const EX_TEMPFAIL: u8 = 75;
+
+/// The program's exit code where an error is no failure but [`Interrupted`].
+pub fn exit_code(error: &anyhow::Error) -> Option<u8> {
+    error.is::<Interrupted>().then_some(EX_TEMPFAIL)
+}
 
 /// Whether to stop.
 #[derive(Clone, Default)]
