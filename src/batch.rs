@@ -51,8 +51,8 @@ pub(crate) enum Field {
     Ready(Vec<Tensor<4>>),
     /// Unique planes `(row, channel, y, x)`, gathered when asked for.
     Lazy {
-        planes: Tensor<4>,
-        steps: Arc<Vec<Gather>>,
+        planes: Box<Tensor<4>>,
+        steps: Vec<Gather>,
     },
 }
 
