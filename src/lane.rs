@@ -288,8 +288,8 @@ impl Finishing<'_> {
 /// Rows that were written once, gathered when a tensor is asked for.
 fn gathered([inputs, boundaries, labels]: [Tensor<4>; 3], fields: Fields) -> [Field; 3] {
     let lazy = |planes, steps: Vec<Gather>| Field::Lazy {
-        planes,
-        steps: Arc::new(steps),
+        planes: Box::new(planes),
+        steps,
     };
     [
         lazy(inputs, fields.inputs),

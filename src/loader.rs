@@ -148,8 +148,15 @@ impl OceanLoader {
     }
 
     /// Makes the next pass epoch `pass`: after `Learner`'s `checkpoint(k)`, that is k.
-    pub fn starting_at(mut self, pass: usize) -> Self {
-        self.start = Start::of_epoch(pass as u64);
+    pub fn starting_at(self, pass: usize) -> Self {
+        self.from(Start::of_epoch(pass as u64))
+    }
+
+    /// The same before its first pass, which starts there.
+    fn from(mut self, start: Start) -> Self {
+        self.start = start;
+        self.passes = AtomicU64::new(0);
+        self.latest = Latest::default();
         self
     }
 
@@ -176,7 +183,8 @@ impl OceanLoader {
         let groups = dataset.groups().repeated(picks as u64)?;
         self.schedule = Schedule::new(self.schedule.spec().clone(), groups)?;
         self.augment = Some(Augment::new(picks as u64, transform));
-        Ok(self)
+        let start = self.start.clone();
+        Ok(self.from(start))
     }
 
     /// What a state must have been saved with.
@@ -195,13 +203,10 @@ impl OceanLoader {
     /// # Errors
     /// The data set, the order or the seed is another one, or the position cannot be reached with
     /// this world or batch size.
-    pub fn resume(mut self, state: &LoaderState) -> Result<Self> {
+    pub fn resume(self, state: &LoaderState) -> Result<Self> {
         let position = state.resume(&self.schedule, &self.fingerprint())?;
-        self.start = Start {
-            position,
-            saved: Some(state.clone()),
-        };
-        Ok(self)
+        let saved = Some(state.clone());
+        Ok(self.from(Start { position, saved }))
     }
 
     /// How far this loader is: the place of the iterator that was made last, by the batches it has

@@ -147,6 +147,26 @@ fn a_run_goes_on_after_any_batch_of_any_epoch() {
 }
 
 #[test]
+fn a_loader_that_was_used_goes_back_and_forth() {
+    let mut run = loader(spec(Order::Shuffled), 2);
+    let whole = rest(&run);
+    run.iter().take(2).for_each(|b| drop(b.unwrap()));
+    let at = |epoch, delivered| Position { epoch, delivered };
+    assert_eq!(run.state().position(), at(3, 2));
+    for stop in [4, 13, 9] {
+        let position = at(stop as u64 / 6, stop as u64 % 6);
+        let store = run.batcher().dataset().fingerprint().clone();
+        let state = LoaderState::new(run.schedule(), position, store);
+        run = run.resume(&state).unwrap();
+        assert_eq!(run.state(), state);
+        assert_eq!(rest(&run), whole[stop..]);
+    }
+    run = run.starting_at(1);
+    assert_eq!(run.state().position(), at(1, 0));
+    assert_eq!(rest(&run), whole[6..]);
+}
+
+#[test]
 fn progress_of_a_resumed_epoch_goes_on_and_is_complete_at_its_end() {
     let run = loader(spec(Order::Shuffled), 2);
     run.iter().take(4).for_each(|b| drop(b.unwrap()));

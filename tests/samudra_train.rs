@@ -141,7 +141,7 @@ fn a_run_learns_and_reports() {
     let loader = &report["loader"];
     assert_eq!(loader["train"]["windows"], 8 * 27);
     assert_eq!(loader["validation"]["windows"], 8 * 3);
-    assert!(loader["train"]["wait_seconds"].is_number());
+    assert!(loader["train"]["wait"]["seconds"].is_number());
     assert!(loader["train"]["planes_read"].as_u64() < loader["train"]["planes_shown"].as_u64());
 
     for picture in ["maps.png", "skill.png"] {

@@ -161,7 +161,8 @@ pub fn loader_summary(report: &LoaderReport) -> String {
     let LoaderReport { train, validation } = report;
     let sum = |f: fn(&LoaderCounters) -> u64| f(train) + f(validation);
     let (shown, read) = (sum(|c| c.planes_shown), sum(|c| c.planes_read));
-    let wait = train.wait_seconds + validation.wait_seconds;
+    let waits = [train.wait, validation.wait];
+    let wait: f64 = waits.iter().map(|w| w.first_seconds + w.seconds).sum();
     let reading = train.read_seconds + validation.read_seconds;
     let mut text = format!(
         "loader: {} batches, {read} planes read for {shown} shown ({:.2} of them), {:.1} MB stored; \
@@ -169,9 +170,7 @@ pub fn loader_summary(report: &LoaderReport) -> String {
         sum(|c| c.batches),
         read as f64 / shown.max(1) as f64,
         sum(|c| c.stored_bytes) as f64 / 1e6,
-        train
-            .longest_wait_seconds
-            .max(validation.longest_wait_seconds),
+        waits[0].max.max(waits[1].max),
     );
     let (missing, nan) = (sum(|c| c.missing_chunks), sum(|c| c.nan_in_ocean));
     if missing + nan > 0 {
