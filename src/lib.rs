@@ -51,6 +51,7 @@
 
 mod arrange;
 mod array;
+mod augment;
 mod batch;
 mod batcher;
 #[cfg(doctest)]
@@ -63,6 +64,7 @@ mod dataset;
 mod device;
 mod dims;
 mod error;
+mod fingerprint;
 mod grid;
 mod group;
 mod groups;
@@ -75,11 +77,15 @@ mod loader;
 mod local;
 mod lz4;
 mod mask;
+mod mirror;
 mod naming;
+mod noise;
 mod numbers;
 mod ocean;
 mod options;
+mod pass;
 mod permutation;
+mod place;
 mod plan;
 mod pool;
 mod precision;
@@ -94,6 +100,8 @@ mod schedule;
 mod schema;
 mod shard;
 mod sink;
+mod sources;
+mod split;
 mod state;
 mod stats;
 mod store;
@@ -105,7 +113,8 @@ mod trace;
 mod upload;
 mod window;
 
-pub use batch::ModelBatch;
+pub use augment::{Pick, Transform};
+pub use batch::{ModelBatch, Role};
 pub use batcher::OceanBatcher;
 pub use calendar::{Calendar, Date, DateRange, DateTime};
 pub use counters::{LoaderCounters, Waits};
@@ -123,6 +132,8 @@ pub use host::{
 pub use lane::DevicePath;
 pub use loader::OceanLoader;
 pub use mask::{WetMask, WetMasks};
+pub use mirror::EquatorMirror;
+pub use noise::Noise;
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
 pub use options::{OpenOptions, Strictness};
 pub use plan::{
@@ -137,6 +148,7 @@ pub use read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 pub use schedule::{Batches, Epoch, Order, Schedule, ScheduleSpec, Shard};
 pub use schema::{Channel, DEPTHS, PRESETS, THICKNESSES, parse_channels, preset};
 pub use sink::{Gathered, HostPlanes, PreparedTensors};
+pub use sources::Om4Source;
 pub use state::{Fingerprint, FingerprintBuilder, FingerprintPart, LoaderState, Position};
 pub use stats::{ChannelStats, Statistics};
 pub use store::{MaskReport, Store};

@@ -10,25 +10,27 @@
 //! The first failure of a pass arrives once, in its place in the order; good batches before it are
 //! delivered; then the pass ends. A panic anywhere below is such a failure.
 
+use crate::augment::{Augment, Transform};
 use crate::batch::ModelBatch;
 use crate::batcher::OceanBatcher;
 use crate::counters::{Counters, Delivered, LoaderCounters};
 use crate::error::{Error, ErrorKind, Result, catching};
-use crate::host::HostPool;
 use crate::host_batch::HostBatch;
 use crate::lane::{DeviceLane, PreparedBy};
-use crate::plan::BatchPlan;
+use crate::pass::{Pass, Read};
+use crate::place::{Latest, Place, Start};
 use crate::prefetch::{Prefetch, PrefetchTo};
-use crate::queue::{Bounds, Consumer, NextInLine, Producer, bounded};
+use crate::queue::{Bounds, Consumer, NextInLine, bounded};
 use crate::readers::Readers;
-use crate::schedule::{Epoch, Schedule, Shard};
+use crate::schedule::{Epoch, Schedule};
+use crate::split::{Part, Splits};
+use crate::state::{Fingerprint, LoaderState, Position};
 use crate::trace::{Lane, Timeline};
-use crate::window::Window;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::Device;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Batches of ocean windows, as a Burn [`DataLoader`].
@@ -36,16 +38,44 @@ use std::time::Instant;
 /// Pass p (counted from the starting pass) delivers epoch p of the schedule, so the order never
 /// depends on threads or prefetching. Iterators are independent of each other: each has a reader
 /// thread to itself, and threads are kept for the next pass.
+///
+/// # Interruption
+/// [`state`](Self::state) says how far the loader is, [`resume`](Self::resume) goes on from there:
+/// in the middle of an epoch, with batch after batch as if nothing had happened, whatever the number
+/// of threads and the prefetch depth are now.
+///
+/// ```
+/// # use burn::data::dataloader::DataLoader;
+/// # use burn_om4::{LoaderState, OceanLoader, Result};
+/// # fn train(make: impl Fn() -> Result<OceanLoader>) -> Result<()> {
+/// let loader = make()?;
+/// let mut batches = loader.iter();
+/// // ... some steps later, between two of them:
+/// let saved = loader.state().to_json();
+///
+/// // ... in another process:
+/// let loader = make()?.resume(&LoaderState::from_json(&saved)?)?;
+/// for batch in loader.iter() { /* the rest of that epoch */ }
+/// for batch in loader.iter() { /* the next epoch, whole */ }
+/// # drop(batches); Ok(()) }
+/// ```
 pub struct OceanLoader {
     batcher: OceanBatcher,
     schedule: Schedule,
     prefetch: Prefetch,
     device: Device,
-    starting_pass: usize,
-    passes: AtomicUsize,
+    start: Start,
+    passes: AtomicU64,
+    latest: Latest,
+    augment: Option<Augment>,
     readers: Readers,
     counters: Counters,
     timeline: Timeline,
+    splits: Splits,
+    /// Where this is a slice of another loader.
+    part: Option<Part>,
+    /// The slice's share of the schedule, known once all slices are there.
+    share: OnceLock<Schedule>,
 }
 
 impl OceanLoader {
@@ -73,11 +103,16 @@ impl OceanLoader {
             schedule,
             prefetch,
             device: device.clone(),
-            starting_pass: 0,
-            passes: AtomicUsize::new(0),
+            start: Start::of_epoch(0),
+            passes: AtomicU64::new(0),
+            latest: Latest::default(),
+            augment: None,
             readers: Readers::default(),
             counters: Counters::default(),
             timeline: Timeline::default(),
+            splits: Splits::default(),
+            part: None,
+            share: OnceLock::new(),
         };
         loader.ahead(&loader.batcher.lane(device)?)?;
         for warning in loader.warnings()? {
@@ -86,18 +121,23 @@ impl OceanLoader {
         Ok(loader)
     }
 
-    /// Another loader over the same batcher, counters and timeline, from the starting pass.
-    fn with(&self, schedule: Schedule, device: Device) -> Self {
+    /// Another loader with the same batcher, counters, timeline and place, before its first pass.
+    fn sibling(&self, device: &Device, part: Option<Part>) -> Self {
         Self {
             batcher: self.batcher.clone(),
-            schedule,
+            schedule: self.schedule.clone(),
             prefetch: self.prefetch,
-            device,
-            starting_pass: self.starting_pass,
-            passes: AtomicUsize::new(0),
+            device: device.clone(),
+            start: self.start.clone(),
+            passes: AtomicU64::new(0),
+            latest: self.latest.clone(),
+            augment: self.augment.clone(),
             readers: Readers::default(),
             counters: self.counters.clone(),
             timeline: self.timeline.clone(),
+            splits: Splits::default(),
+            part,
+            share: OnceLock::new(),
         }
     }
 
@@ -108,9 +148,80 @@ impl OceanLoader {
     }
 
     /// Makes the next pass epoch `pass`: after `Learner`'s `checkpoint(k)`, that is k.
-    pub fn starting_at(mut self, pass: usize) -> Self {
-        self.starting_pass = pass;
+    pub fn starting_at(self, pass: usize) -> Self {
+        self.from(Start::of_epoch(pass as u64))
+    }
+
+    /// The same before its first pass, which starts there.
+    fn from(mut self, start: Start) -> Self {
+        self.start = start;
+        self.passes = AtomicU64::new(0);
+        self.latest = Latest::default();
         self
+    }
+
+    /// Delivers every window `picks` times per epoch, each time changed by `transform` in another
+    /// way: pick p of window w is item `w * picks + p` of the schedule, which is made anew over that
+    /// many items. Call it before [`resume`](Self::resume).
+    ///
+    /// Order, sharding and resuming are those of any schedule, and each pick has a key that depends
+    /// on seed, epoch, window and pick alone ([`Pick`](crate::Pick)). A plane that several picks of
+    /// a batch show is still read once.
+    ///
+    /// # Errors
+    /// No pick, a transform that cannot serve the data set, or a loader that has been resumed.
+    pub fn augment(mut self, picks: usize, transform: impl Transform + 'static) -> Result<Self> {
+        if self.start.saved.is_some() {
+            return Err(Error::config(
+                "augment a loader before it is resumed, not afterwards",
+            ));
+        }
+        let dataset = self.batcher.dataset();
+        for source in dataset.sources.iter() {
+            transform.check(&source.context)?;
+        }
+        let groups = dataset.groups().repeated(picks as u64)?;
+        self.schedule = Schedule::new(self.schedule.spec().clone(), groups)?;
+        self.augment = Some(Augment::new(picks as u64, transform));
+        let start = self.start.clone();
+        Ok(self.from(start))
+    }
+
+    /// What a state must have been saved with.
+    fn fingerprint(&self) -> Fingerprint {
+        let dataset = self.batcher.dataset().fingerprint().clone();
+        match &self.augment {
+            Some(augment) => dataset.with("picks", augment.fingerprint()),
+            None => dataset,
+        }
+    }
+
+    /// Goes on from a saved state: the next pass delivers what the saved epoch had left, the passes
+    /// after it the epochs that follow. What may differ from the saved run is listed at
+    /// [`LoaderState`].
+    ///
+    /// # Errors
+    /// The data set, the order or the seed is another one, or the position cannot be reached with
+    /// this world or batch size.
+    pub fn resume(self, state: &LoaderState) -> Result<Self> {
+        let position = state.resume(&self.schedule, &self.fingerprint())?;
+        let saved = Some(state.clone());
+        Ok(self.from(Start { position, saved }))
+    }
+
+    /// How far this loader is: the place of the iterator that was made last, by the batches it has
+    /// delivered. Batches that are read ahead do not count. Before the first iterator it is where
+    /// that one will start.
+    ///
+    /// Ask between two batches, on the thread that takes them. Copies on other devices and slices
+    /// count as this loader: with slices it is what every one of them has delivered, as a state of
+    /// that many more ranks. An older iterator that is still in use does not count.
+    pub fn state(&self) -> LoaderState {
+        let store = self.fingerprint();
+        match self.latest.get() {
+            Some((schedule, position)) => LoaderState::new(&schedule, position, store),
+            None => LoaderState::new(&self.schedule, self.start.position, store),
+        }
     }
 
     /// The batcher.
@@ -143,7 +254,7 @@ impl OceanLoader {
         if self.batches() == 0 {
             return Ok(warnings);
         }
-        let planned = self.pass(0)?.plan(0)?;
+        let planned = self.pass(&self.schedule, Position::default())?.plan(0)?;
         let (planes, readers) = (planned.plan.unique_planes(), rayon::current_num_threads());
         if planes < readers {
             warnings.push(format!(
@@ -175,9 +286,54 @@ impl OceanLoader {
         }
     }
 
-    fn pass(&self, epoch: usize) -> Result<Pass> {
+    /// What this loader delivers: the schedule, or a slice's share of it.
+    fn share(&self) -> Result<&Schedule> {
+        let Some(part) = &self.part else {
+            return Ok(&self.schedule);
+        };
+        if self.share.get().is_none() {
+            let share = self.schedule.shard(part.shard()?)?;
+            return Ok(self.share.get_or_init(|| share));
+        }
+        Ok(self.share.get().unwrap_or(&self.schedule))
+    }
+
+    /// Where the first pass starts, in steps of `share`.
+    fn first(&self, share: &Schedule) -> Result<Position> {
+        match (&self.part, &self.start.saved) {
+            (Some(_), Some(state)) => state.resume(share, &self.fingerprint()),
+            _ => Ok(self.start.position),
+        }
+    }
+
+    /// The next pass, and its place, which is the loader's from now on.
+    fn next_pass(&self) -> Result<(Pass, Place)> {
+        let share = self.share()?;
+        let first = self.first(share)?;
+        let position = match self.passes.fetch_add(1, Ordering::SeqCst) {
+            0 => first,
+            pass => Position {
+                epoch: first.epoch.saturating_add(pass),
+                delivered: 0,
+            },
+        };
+        let place = Place::new(position);
+        if let Some(part) = &self.part {
+            part.begins(&place);
+        }
+        let split = self.part.as_ref().map(Part::split);
+        self.latest.begins(share, &place, first, split);
+        let pass = self.pass(share, position)?;
+        Ok((pass, place))
+    }
+
+    /// The batches of an epoch from `position` on.
+    fn pass(&self, schedule: &Schedule, position: Position) -> Result<Pass> {
         Ok(Pass {
-            epoch: self.schedule.epoch(epoch as u64),
+            epoch: schedule.epoch(position.epoch),
+            first: position.delivered,
+            part: self.part.clone(),
+            picks: self.augment.as_ref().map_or(1, Augment::picks),
             lane: self.batcher.lane(&self.device)?,
             pool: self.batcher.pool(&self.device)?,
             batcher: self.batcher.clone(),
@@ -214,95 +370,22 @@ impl OceanLoader {
     }
 }
 
-/// A batch in the queue, or the failure that stands in its place.
-struct Read {
-    batch: u64,
-    host: Result<HostBatch>,
-}
-
-/// All that is needed to read one pass.
-struct Pass {
-    batcher: OceanBatcher,
-    epoch: Epoch,
-    lane: DeviceLane,
-    pool: HostPool,
-    counters: Counters,
-    timeline: Timeline,
-}
-
-/// A batch that is known but not read.
-struct Planned {
-    windows: Vec<Window>,
-    plan: BatchPlan,
-    bytes: u64,
-}
-
-impl Pass {
-    fn plan(&self, batch: u64) -> Result<Planned> {
-        let dataset = self.batcher.dataset();
-        let find = |index: u64| {
-            let window = usize::try_from(index).ok().and_then(|i| dataset.window(i));
-            window.ok_or_else(|| {
-                Error::config("the schedule names a window that does not exist").found(index)
-            })
-        };
-        let windows = self
-            .epoch
-            .batch(batch)
-            .into_iter()
-            .map(find)
-            .collect::<Result<Vec<_>>>()?;
-        let plan = dataset.plan(&windows)?;
-        let bytes = self
-            .batcher
-            .host_bytes(&windows, &plan, self.lane.prepared_by())?;
-        Ok(Planned {
-            windows,
-            plan,
-            bytes,
-        })
-    }
-
-    fn read(&self, planned: Planned, batch: u64) -> Result<HostBatch> {
-        let started = Instant::now();
-        let by = self.lane.prepared_by();
-        let read = || {
-            self.batcher
-                .read(planned.windows, planned.plan, by, &self.pool)
-        };
-        let host = self
-            .timeline
-            .record(Lane::Read, batch, || catching("the reader", read))?;
-        self.counters
-            .read(&host.counts, host.nan_in_ocean, started.elapsed());
-        Ok(host)
-    }
-
-    /// The reader thread's work: until the end, the first failure, or the consumer's departure.
-    fn run(&self, queue: &Producer<Read>) {
-        for batch in 0..self.epoch.len() {
-            let planned = catching("the planner", || self.plan(batch));
-            let bytes = planned.as_ref().map_or(0, |p| p.bytes);
-            if queue.reserve(bytes).is_err() {
-                return;
-            }
-            let host = planned.and_then(|p| self.read(p, batch));
-            let failed = host.is_err();
-            if queue.push(Read { batch, host }, bytes).is_err() || failed {
-                return;
-            }
-        }
-    }
-}
-
 /// One pass.
 struct Batches<'a> {
     loader: &'a OceanLoader,
     source: From,
-    delivered: u64,
+    place: Place,
+    /// Batches in the epoch.
+    batches: u64,
+    /// Windows of the batches before, delivered here or before a resume.
     windows: usize,
+    /// Windows that the epoch counts as.
+    total: usize,
+    /// Where picks are taken from, if any.
+    epoch: Option<Epoch>,
     /// When the last batch was handed out.
     handed_out: Option<Instant>,
+    first: bool,
     ended: bool,
 }
 
@@ -317,12 +400,13 @@ enum From {
 
 impl Batches<'_> {
     fn host_batch(&mut self) -> Option<Result<(HostBatch, DeviceLane)>> {
-        let batch = self.delivered;
+        let batch = self.place.get().delivered;
         match &mut self.source {
             From::Failed(error) => error.take().map(Err),
-            _ if batch == self.loader.batches() => None,
+            _ if batch >= self.batches => None,
             From::Here(pass) => {
-                let read = pass.plan(batch).and_then(|p| pass.read(p, batch));
+                let planned = catching("the planner", || pass.plan(batch));
+                let read = pass.known(planned, batch);
                 Some(read.map(|host| (host, pass.lane.clone())))
             }
             From::Queue(queue, lane) => Some(match queue.pop() {
@@ -330,7 +414,7 @@ impl Batches<'_> {
                 // The thread died without a word: never a silent end of an epoch.
                 None => Err(
                     Error::new(ErrorKind::Interrupted, "the reader thread ended early")
-                        .expected(format!("{} batches", self.loader.batches()))
+                        .expected(format!("{} batches", self.batches))
                         .found(batch),
                 ),
             }),
@@ -338,7 +422,10 @@ impl Batches<'_> {
     }
 
     fn deliver(&mut self, host: HostBatch, lane: &DeviceLane) -> Result<ModelBatch> {
-        let loader = self.loader;
+        let (loader, at) = (self.loader, self.place.get());
+        if let Some(part) = &loader.part {
+            part.check(at)?;
+        }
         let (bytes, uploads) = host.crossing();
         let delivered = Delivered {
             windows: host.windows.len(),
@@ -347,14 +434,24 @@ impl Batches<'_> {
             bytes,
             uploads,
         };
-        let batch = lane.finish(host, &loader.batcher, &loader.timeline, self.delivered)?;
+        let batch = lane.finish(host, &loader.batcher, &loader.timeline, at.delivered);
+        let batch = batch.and_then(|batch| match (&loader.augment, &self.epoch) {
+            (Some(augment), Some(epoch)) => catching("the transform", || {
+                augment.apply(batch, epoch, at.delivered)
+            }),
+            _ => Ok(batch),
+        });
+        if let (Err(error), Some(part)) = (&batch, &loader.part) {
+            part.failed(at, error);
+        }
+        let batch = batch?;
         if let From::Queue(queue, _) = &self.source {
             // Only now: on the device's one runner the next upload would delay this batch's kernels.
             queue.start_next();
         }
         loader.counters.delivered(&delivered);
         self.windows += delivered.windows;
-        self.delivered += 1;
+        self.place.advance();
         Ok(batch)
     }
 }
@@ -368,16 +465,16 @@ impl Iterator for Batches<'_> {
         }
         let asked = Instant::now();
         if let Some(handed_out) = self.handed_out.take() {
+            let last = self.place.get().delivered.saturating_sub(1);
             self.loader
                 .timeline
-                .span(Lane::Model, self.delivered - 1, handed_out, asked);
+                .span(Lane::Model, last, handed_out, asked);
         }
         let batch = self.host_batch();
         let batch = batch.map(|b| b.and_then(|(host, lane)| self.deliver(host, &lane)));
         if batch.is_some() {
-            self.loader
-                .counters
-                .waited(asked.elapsed(), self.delivered <= 1);
+            let first = std::mem::take(&mut self.first);
+            self.loader.counters.waited(asked.elapsed(), first);
             self.handed_out = Some(Instant::now());
         }
         self.ended = !matches!(batch, Some(Ok(_)));
@@ -386,54 +483,84 @@ impl Iterator for Batches<'_> {
 }
 
 impl DataLoaderIterator<ModelBatch> for Batches<'_> {
+    /// Complete with the last batch, whatever its length: Burn takes the last step of accumulated
+    /// gradients then.
     fn progress(&self) -> Progress {
-        Progress::new(
-            self.windows,
-            self.loader.num_items(),
-            Some("windows".into()),
-        )
+        let windows = match self.place.get().delivered {
+            delivered if delivered >= self.batches => self.total,
+            _ => self.windows.min(self.total),
+        };
+        Progress::new(windows, self.total, Some("windows".into()))
     }
+}
+
+/// Windows that an epoch counts as: a short batch is a full one where there are several ranks.
+fn items(schedule: &Schedule) -> usize {
+    let spec = schedule.spec();
+    let items = match spec.world {
+        1 if !spec.drop_last => schedule.groups().windows(),
+        _ => schedule.steps().saturating_mul(spec.batch_size as u64),
+    };
+    usize::try_from(items).unwrap_or(usize::MAX)
 }
 
 impl DataLoader<ModelBatch> for OceanLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<ModelBatch> + 'a> {
-        let epoch = self.starting_pass + self.passes.fetch_add(1, Ordering::SeqCst);
-        let source = self.pass(epoch).and_then(|pass| self.start(pass));
-        Box::new(Batches {
+        let mut batches = Batches {
             loader: self,
-            source: source.unwrap_or_else(|error| From::Failed(Some(error))),
-            delivered: 0,
+            source: From::Failed(None),
+            place: Place::new(self.start.position),
+            batches: 0,
             windows: 0,
+            total: 0,
+            epoch: None,
             handed_out: None,
+            first: true,
             ended: false,
-        })
+        };
+        let source = self.next_pass().and_then(|(pass, place)| {
+            let schedule = pass.epoch.schedule();
+            batches.batches = schedule.steps();
+            batches.total = items(schedule);
+            let before = pass.first as usize;
+            batches.windows = before.saturating_mul(schedule.spec().batch_size);
+            batches.place = place;
+            batches.epoch = self.augment.is_some().then(|| pass.epoch.clone());
+            self.start(pass)
+        });
+        batches.source = source.unwrap_or_else(|error| From::Failed(Some(error)));
+        Box::new(batches)
     }
 
     /// Windows per pass. With several ranks it is the same on each, and counts a short batch as a
     /// full one.
     fn num_items(&self) -> usize {
-        let spec = self.schedule.spec();
-        let all = spec.world == 1 && !spec.drop_last;
-        if all {
-            self.batcher.dataset().windows()
-        } else {
-            self.batches() as usize * spec.batch_size
+        match (self.share(), &self.part) {
+            (Ok(share), _) => items(share),
+            // A slice whose siblings are not there yet.
+            (Err(_), Some(part)) => part.items(),
+            (Err(_), None) => items(&self.schedule),
         }
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<ModelBatch>> {
-        Arc::new(self.with(self.schedule.clone(), device.clone()))
+        Arc::new(self.sibling(device, self.part.clone()))
     }
 
-    /// One of n equal shares, for n devices. Each epoch is shuffled as a whole and then dealt out
-    /// batch by batch, so shares are disjoint, of equal length, and other ones in every epoch.
+    /// The share of one of n devices, as Burn's multi-device strategies cut them: n equal slices,
+    /// all made before one of them is iterated. Each epoch is shuffled as a whole and then dealt out
+    /// batch by batch, so shares are disjoint, of equal length, and other ones in every epoch. With
+    /// fewer windows than devices some are drawn twice.
     ///
-    /// # Panics
-    /// When `start..end` is not one of n equal slices, as Burn's multi-device strategies cut them.
+    /// When a slice fails at some batch, the others deliver what comes before it, and fail there too
+    /// (or, where they are ahead, at their next batch); all stay failed.
+    ///
+    /// Slices that are no such n make passes that consist of that error.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<ModelBatch>> {
-        let shard = Shard::of_slice(self.num_items(), start, end);
-        let schedule = shard.and_then(|shard| self.schedule.shard(shard));
-        let schedule = schedule.unwrap_or_else(|e| panic!("{e}"));
-        Arc::new(self.with(schedule, self.device.clone()))
+        let part = match &self.part {
+            Some(part) => part.nested(),
+            None => self.splits.add(self.num_items(), start..end),
+        };
+        Arc::new(self.sibling(&self.device, Some(part)))
     }
 }
