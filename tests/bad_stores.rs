@@ -1006,7 +1006,7 @@ fn statistics_are_found_by_name_and_missing_or_bad_ones_are_named() {
     let plain = Bend::default();
     let write = |name: &str, v3: bool, zos: f32, so: [f64; 3]| {
         let writer = Writer::new(dir.path().join(name), v3);
-        writer.array("zos", &[], &[], &[], "float32", &plain, &[packed, time, v_edge, zos]);
+        writer.array("zos", &[], &[], &[], "float32", &plain, &[zos]);
         writer.array("so", &["lev"], &[3], &[3], "float64", &plain, &so);
         writer.array(
             "thetao_lev_22_5",
