@@ -248,7 +248,7 @@ fn what_nobody_asked_for_may_be_anything() {
     read_all(&open).unwrap();
     let both = strict().with_channels([zos, "so_3".parse().unwrap()]);
     let e = Store::open(store.root(), &both).unwrap_err();
-    says(&e, ErrorKind::Metadata, &["so_3", "[zos]"]);
+    says(&e, ErrorKind::Metadata, &["so_3", "[packed, time, v_edge, zos]"]);
 }
 
 // ---- dimensions and shapes
@@ -1006,7 +1006,7 @@ fn statistics_are_found_by_name_and_missing_or_bad_ones_are_named() {
     let plain = Bend::default();
     let write = |name: &str, v3: bool, zos: f32, so: [f64; 3]| {
         let writer = Writer::new(dir.path().join(name), v3);
-        writer.array("zos", &[], &[], &[], "float32", &plain, &[zos]);
+        writer.array("zos", &[], &[], &[], "float32", &plain, &[packed, time, v_edge, zos]);
         writer.array("so", &["lev"], &[3], &[3], "float64", &plain, &so);
         writer.array(
             "thetao_lev_22_5",

@@ -12,7 +12,7 @@ const LEVELS: usize = 4;
 /// The published sizes keep all but their numbers of channels. The tiny network is fitted to the
 /// grid: as many of its four levels as leave at least two columns, and dilations 1, 2, 4, 8 as long
 /// as circular padding does not exceed a row. It is told where a cell lies (three coordinates on the
-/// unit sphere, where the grid has latitudes and longitudes, and four learned channels): without
+/// unit sphere, where the grid has latitudes and longitudes, and two learned channels): without
 /// this a small network on little data is a good deal worse.
 pub fn config(model: Model, context: &BatchContext) -> SamudraConfig {
     let (prognostic, boundary) = (context.prognostic().len(), context.boundary().len());
@@ -39,9 +39,9 @@ fn tiny(prognostic: usize, boundary: usize, grid: &Grid) -> SamudraConfig {
         None => CoordinateChannels::None,
     };
     SamudraConfig::new(prognostic, boundary)
-        .with_widths([12, 16, 20, 24][..levels].to_vec())
+        .with_widths([8, 16, 20, 24][..levels].to_vec())
         .with_dilations(dilations.collect())
-        .with_positional_channels(4)
+        .with_positional_channels(2)
         .with_coordinates(coordinates)
 }
 

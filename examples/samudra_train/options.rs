@@ -45,7 +45,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub batch_size: usize,
 
-    /// Passes over the training windows [default: tiny as many as make 1080 steps, others 70].
+    /// Passes over the training windows [default: tiny as many as make 432 steps, others 70].
     #[arg(long, value_name = "N")]
     pub epochs: Option<usize>,
 

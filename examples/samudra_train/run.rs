@@ -22,7 +22,7 @@ use std::time::Instant;
 /// Where the small ocean is kept.
 const DEMO: &str = "target/demo_ocean";
 /// Steps of the tiny network's recipe, with which its rate goes together.
-const TINY_STEPS: usize = 1080;
+const TINY_STEPS: usize = 432;
 const TINY_RATE: f64 = 5e-3;
 /// The published recipe.
 const EPOCHS: usize = 70;

@@ -32,7 +32,8 @@ impl Stop {
         Ok(stop)
     }
 
-    /// As a signal does.
+    /// As a signal does. For the tests, which share this file.
+    #[allow(dead_code)]
     pub fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
