@@ -149,11 +149,11 @@ impl OceanLoader {
 
     /// Makes the next pass epoch `pass`: after `Learner`'s `checkpoint(k)`, that is k.
     pub fn starting_at(self, pass: usize) -> Self {
-        self.from(Start::of_epoch(pass as u64))
+        self.restarted(Start::of_epoch(pass as u64))
     }
 
     /// The same before its first pass, which starts there.
-    fn from(mut self, start: Start) -> Self {
+    fn restarted(mut self, start: Start) -> Self {
         self.start = start;
         self.passes = AtomicU64::new(0);
         self.latest = Latest::default();
@@ -184,7 +184,7 @@ impl OceanLoader {
         self.schedule = Schedule::new(self.schedule.spec().clone(), groups)?;
         self.augment = Some(Augment::new(picks as u64, transform));
         let start = self.start.clone();
-        Ok(self.from(start))
+        Ok(self.restarted(start))
     }
 
     /// What a state must have been saved with.
@@ -206,7 +206,7 @@ impl OceanLoader {
     pub fn resume(self, state: &LoaderState) -> Result<Self> {
         let position = state.resume(&self.schedule, &self.fingerprint())?;
         let saved = Some(state.clone());
-        Ok(self.from(Start { position, saved }))
+        Ok(self.restarted(Start { position, saved }))
     }
 
     /// How far this loader is: the place of the iterator that was made last, by the batches it has
