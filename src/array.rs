@@ -4,6 +4,7 @@ use crate::codec::ChunkCodec;
 use crate::dims::{Axis, EXPECTED};
 use crate::error::{ErrorKind, Result};
 use crate::group::{ArrayMeta, Group, ZarrFormat};
+use crate::keys::{ChunkKeys, Indices};
 use crate::local::LocalStorage;
 use crate::plan::ArrayLayout;
 use crate::shard::Shard;
@@ -32,6 +33,8 @@ pub(crate) struct PlaneArray {
     pub(crate) fill: f32,
     /// Values that mean "missing", by attribute.
     pub(crate) marks: Vec<f32>,
+    /// `None` when zarrs has to be asked.
+    keys: Option<ChunkKeys>,
     array: Array<LocalStorage>,
 }
 
@@ -127,7 +130,13 @@ impl PlaneArray {
             Some(bytes) => f32::from_ne_bytes(*bytes),
             None => return Err(bad("the fill value is no float32")),
         };
+        let probes = [0, 1].map(|from| (from..).take(meta.shape.len()).collect::<Vec<u64>>());
+        let known = probes.map(|p| {
+            let key = array.chunk_key(&p).as_str().to_owned();
+            (p, key)
+        });
         Ok(Self {
+            keys: ChunkKeys::recognise(&meta.name, &known),
             piece: extents(piece)?,
             chunk: extents(&meta.chunk)?,
             layout: ArrayLayout {
@@ -147,18 +156,24 @@ impl PlaneArray {
         })
     }
 
-    /// The storage key of a chunk by its indices along time, level, y and x.
-    pub(crate) fn key(&self, time: u64, level: u64, y: u64, x: u64) -> String {
+    /// Writes the storage key of a chunk by its indices along time, level, y and x.
+    pub(crate) fn write_key(&self, [time, level, y, x]: [u64; 4], key: &mut String) {
         let indices = self.in_order(time, level, y, x);
-        self.array.chunk_key(&indices).as_str().to_owned()
+        match &self.keys {
+            Some(keys) => keys.write(&indices, key),
+            None => {
+                key.clear();
+                key.push_str(self.array.chunk_key(&indices).as_str());
+            }
+        }
     }
 
     /// Indices along time, level, y and x in the array's own dimension order.
-    pub(crate) fn in_order(&self, time: u64, level: u64, y: u64, x: u64) -> Vec<u64> {
+    pub(crate) fn in_order(&self, time: u64, level: u64, y: u64, x: u64) -> Indices {
         match self.layout.level_axis {
-            None => vec![time, y, x],
-            Some(0) => vec![level, time, y, x],
-            Some(_) => vec![time, level, y, x],
+            None => Indices::three([time, y, x]),
+            Some(0) => Indices::four([level, time, y, x]),
+            Some(_) => Indices::four([time, level, y, x]),
         }
     }
 

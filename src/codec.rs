@@ -2,9 +2,10 @@
 //!
 //! The usual codecs are decoded here, straight into the memory the values are wanted in, and never
 //! into more memory than the metadata promises, however damaged the bytes are. Everything else -
-//! blosc, filters, order F - goes through zarrs and costs one buffer and one copy. A codec earns its
+//! filters, order F, codecs in another order - goes through zarrs and costs one buffer and one copy. A codec earns its
 //! direct way by a variant of [`Compression`] and an arm in [`Direct::decompress`].
 
+use crate::blosc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{ArrayMeta, Group, ZarrFormat};
 use crate::local::LocalStorage;
@@ -46,6 +47,7 @@ enum Compression {
     Gzip,
     Zlib,
     Lz4,
+    Blosc,
 }
 
 /// A codec chain of zarrs with what it needs to know.
@@ -271,6 +273,7 @@ impl Direct {
             Compression::Gzip => gzip_into(encoded, out),
             Compression::Zlib => zlib_into(encoded, out, &mut decoders.zlib),
             Compression::Lz4 => lz4::decode_into(encoded, out),
+            Compression::Blosc => blosc::decode_into(encoded, out),
         }
     }
 }
@@ -282,6 +285,7 @@ impl Compression {
             "gzip" => Self::Gzip,
             "zlib" => Self::Zlib,
             "lz4" => Self::Lz4,
+            "blosc" => Self::Blosc,
             _ => return None,
         })
     }
@@ -290,7 +294,7 @@ impl Compression {
 impl Chain {
     fn decode(&self, encoded: &[u8], size: usize) -> Result<Vec<u8>> {
         if self.blosc {
-            check_blosc_header(encoded, size)?;
+            blosc::check_header(encoded, size)?;
         }
         // One thread per chunk: the parallelism is across chunks, in the reader's pool.
         let options = CodecOptions::default().with_concurrent_target(1);
@@ -350,26 +354,6 @@ fn ends_in_blosc(codecs: &[Value]) -> bool {
         }
         _ => false,
     }
-}
-
-/// A blosc header: version, format, flags and type size, then decoded size, block size and encoded
-/// size, each `u32` little-endian.
-fn check_blosc_header(encoded: &[u8], size: usize) -> Result<()> {
-    let field = |at: usize| -> Option<usize> {
-        let bytes = encoded.get(at..at + 4)?.first_chunk::<4>()?;
-        usize::try_from(u32::from_le_bytes(*bytes)).ok()
-    };
-    let (Some(decoded), Some(_), Some(stored)) = (field(4), field(8), field(12)) else {
-        return Err(corrupt("a blosc chunk is too short")
-            .expected("at least 16 bytes")
-            .found(format!("{} bytes", encoded.len())));
-    };
-    if stored != encoded.len() {
-        return Err(corrupt("a blosc chunk is cut short or too long")
-            .expected(format!("{stored} bytes, as its header says"))
-            .found(format!("{} bytes", encoded.len())));
-    }
-    check_size(size, decoded)
 }
 
 fn zstd_into(
@@ -494,15 +478,17 @@ mod tests {
                 out.extend(lz4_flex::block::compress(bytes));
                 out
             }
+            Compression::Blosc => crate::blosc::tests::encode(bytes),
         }
     }
 
-    const ALL: [Compression; 5] = [
+    const ALL: [Compression; 6] = [
         Compression::None,
         Compression::Zstd,
         Compression::Gzip,
         Compression::Zlib,
         Compression::Lz4,
+        Compression::Blosc,
     ];
 
     #[test]

@@ -54,6 +54,7 @@ mod array;
 mod augment;
 mod batch;
 mod batcher;
+mod blosc;
 #[cfg(doctest)]
 mod book;
 mod calendar;
@@ -72,6 +73,7 @@ mod host;
 mod host_batch;
 #[cfg(feature = "cube")]
 mod kernel;
+mod keys;
 mod lane;
 mod loader;
 mod local;

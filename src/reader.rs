@@ -23,6 +23,7 @@ use rayon::prelude::*;
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,10 +31,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What one thread keeps between tasks: bounded by the largest chunk and its wanted planes.
 #[derive(Default)]
 struct Scratch {
+    names: Names,
+    /// As long as the longest encoded chunk so far; what a chunk has is its beginning.
     encoded: Vec<u8>,
     decoded: Vec<u8>,
     planes: Vec<f32>,
     decoders: Decoders,
+}
+
+/// Where the names of files are put together.
+#[derive(Default)]
+struct Names {
+    key: String,
+    path: OsString,
 }
 
 thread_local! {
@@ -158,12 +168,15 @@ struct Block<'a> {
     counts: ReadCounts,
 }
 
-/// One chunk of a block: its indices along y and x, and its key.
+/// One chunk of a block: its indices along y and x.
+#[derive(Clone, Copy)]
 struct Chunk {
     y: u64,
     x: u64,
-    key: String,
 }
+
+/// The chunk of a block whose planes are not cut.
+const ONLY: Chunk = Chunk { y: 0, x: 0 };
 
 impl Block<'_> {
     fn read(&mut self, sink: &dyn PlaneSink, scratch: &mut Scratch) -> Result<()> {
@@ -173,7 +186,7 @@ impl Block<'_> {
         if whole(&array.piece) && whole(&array.chunk) {
             let single = array.shard.is_some() && array.piece.planes() == 1;
             if array.shard.is_none() && array.codec.is_plain() {
-                return self.read_plain(sink);
+                return self.read_plain(sink, scratch);
             }
             if single {
                 return self.read_single_planes(sink, scratch);
@@ -186,27 +199,42 @@ impl Block<'_> {
     }
 
     /// Whole planes, stored as they lie in memory.
-    fn read_plain(&mut self, sink: &dyn PlaneSink) -> Result<()> {
-        let chunk = self.chunk(0, 0);
-        let file = self.open(&chunk)?;
-        if let Some(file) = &file {
-            check_size(self.array.chunk.bytes(), clamp(file.size))
-                .map_err(|e| self.at(e, &chunk))?;
-        }
+    fn read_plain(&mut self, sink: &dyn PlaneSink, scratch: &mut Scratch) -> Result<()> {
+        let chunk = ONLY;
+        let planes = &self.task.planes;
+        let file = self.open(chunk, &mut scratch.names)?;
         let array = self.array;
+        if self.is_whole_chunk() {
+            return self.fill(sink, planes, |block, out| {
+                let Some(file) = &file else {
+                    out.fill(array.fill);
+                    return Ok(());
+                };
+                let bytes = bytemuck::cast_slice_mut(out);
+                block.counts.stored_bytes += bytes.len() as u64;
+                let size = file.read_whole(bytes).map_err(read_error);
+                size.and_then(|size| check_size(bytes.len(), clamp(size)))
+                    .map_err(|e| block.at(e, chunk))
+            });
+        }
+        if let Some(file) = &file {
+            let size = file.size().map_err(read_error);
+            size.and_then(|size| check_size(array.chunk.bytes(), clamp(size)))
+                .map_err(|e| self.at(e, chunk))?;
+        }
         let cells = array.chunk.cells();
         let place = |plane: &PlannedPlane| array.plane_of_piece(plane.row, plane.level);
-        for run in stored_runs(&self.task.planes, place) {
+        for run in stored_runs(planes, place) {
             let first = place(&run[0]);
             self.fill(sink, run, |block, out| {
                 let Some(file) = &file else {
-                    out.fill(block.array.fill);
+                    out.fill(array.fill);
                     return Ok(());
                 };
                 let bytes = bytemuck::cast_slice_mut(out);
                 block.counts.stored_bytes += bytes.len() as u64;
                 file.read_exact_at(bytes, (first * cells * 4) as u64)
-                    .map_err(|e| block.at(read_error(e), &chunk))
+                    .map_err(|e| block.at(read_error(e), chunk))
             })?;
         }
         Ok(())
@@ -214,29 +242,48 @@ impl Block<'_> {
 
     /// A compressed chunk that is exactly one run of the request.
     fn read_whole_chunk(&mut self, sink: &dyn PlaneSink, scratch: &mut Scratch) -> Result<()> {
-        let chunk = self.chunk(0, 0);
-        let file = self.open(&chunk)?;
+        let chunk = ONLY;
+        let file = self.open(chunk, &mut scratch.names)?;
         let planes = &self.task.planes;
         self.fill(sink, planes, |block, out| {
             let Some(file) = &file else {
                 out.fill(block.array.fill);
                 return Ok(());
             };
-            let Scratch {
-                encoded, decoders, ..
-            } = scratch;
-            let all = Extent {
-                offset: 0,
-                length: file.size,
-            };
+            let out = bytemuck::cast_slice_mut(out);
             block
-                .load(file, all, encoded)
-                .and_then(|()| {
-                    let bytes = bytemuck::cast_slice_mut(out);
-                    block.array.codec.decode_into(encoded, bytes, decoders)
-                })
-                .map_err(|e| block.at(e, &chunk))
+                .decode_file(file, out, scratch)
+                .map_err(|e| block.at(e, chunk))
         })
+    }
+
+    /// Decodes a whole file. Its size is not asked for: the read says where it ends, and only when
+    /// it does not decode another read makes sure that this was the end.
+    fn decode_file(&mut self, file: &Value, out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+        let Scratch {
+            encoded, decoders, ..
+        } = scratch;
+        // Bytes that do not compress grow a little.
+        let room = out.len() + out.len() / 128 + 4096;
+        if encoded.len() < room {
+            encoded.resize(room, 0);
+        }
+        let mut read = file.read_on(encoded, 0).map_err(read_error)?;
+        loop {
+            let decoded = self
+                .array
+                .codec
+                .decode_into(&encoded[..read], out, decoders);
+            if decoded.is_err() {
+                let before = read;
+                read = file.read_on(encoded, read).map_err(read_error)?;
+                if read > before {
+                    continue;
+                }
+            }
+            self.counts.stored_bytes += read as u64;
+            return decoded;
+        }
     }
 
     /// A shard whose inner chunks are single planes.
@@ -246,16 +293,19 @@ impl Block<'_> {
             return self.read_through_scratch(sink, scratch);
         };
         let Scratch {
-            encoded, decoders, ..
+            names,
+            encoded,
+            decoders,
+            ..
         } = scratch;
-        let chunk = self.chunk(0, 0);
-        let file = self.open(&chunk)?;
+        let chunk = ONLY;
+        let file = self.open(chunk, names)?;
         let index = match &file {
             None => None,
             Some(file) => {
                 let stored = &mut self.counts.stored_bytes;
                 let index = shard.read_index(file, encoded, stored);
-                Some(index.map_err(|e| self.at(e, &chunk))?)
+                Some(index.map_err(|e| self.at(e, chunk))?)
             }
         };
         for run in runs(&self.task.planes) {
@@ -269,7 +319,7 @@ impl Block<'_> {
                     let inside = block.inside(plane);
                     let place = array.in_order(inside.0 as u64, inside.1 as u64, 0, 0);
                     let Some(extent) = index[shard.position(&place)] else {
-                        block.missing(&chunk, Some(&place), plane.row)?;
+                        block.missing(chunk, Some(&place), plane.row)?;
                         out.fill(array.fill);
                         continue;
                     };
@@ -278,9 +328,9 @@ impl Block<'_> {
                         true => block.load_plain(file, extent, bytes),
                         false => block
                             .load(file, extent, encoded)
-                            .and_then(|()| array.codec.decode_into(encoded, bytes, decoders)),
+                            .and_then(|encoded| array.codec.decode_into(encoded, bytes, decoders)),
                     };
-                    read.map_err(|e| block.at(e.row(plane.row), &chunk))?;
+                    read.map_err(|e| block.at(e.row(plane.row), chunk))?;
                 }
                 Ok(())
             })?;
@@ -321,8 +371,8 @@ impl Block<'_> {
         let chunk = self.array.chunk;
         for y in 0..shape.ny.div_ceil(chunk.y) {
             for x in 0..shape.nx.div_ceil(chunk.x) {
-                let chunk = self.chunk(y as u64, x as u64);
-                self.assemble_chunk(&chunk, out, scratch)?;
+                let (y, x) = (y as u64, x as u64);
+                self.assemble_chunk(Chunk { y, x }, out, scratch)?;
             }
         }
         Ok(())
@@ -330,7 +380,7 @@ impl Block<'_> {
 
     fn assemble_chunk(
         &mut self,
-        chunk: &Chunk,
+        chunk: Chunk,
         out: &mut [f32],
         scratch: &mut Scratch,
     ) -> Result<()> {
@@ -340,7 +390,7 @@ impl Block<'_> {
             chunk.y as usize * array.chunk.y,
             chunk.x as usize * array.chunk.x,
         );
-        let Some(file) = self.open(chunk)? else {
+        let Some(file) = self.open(chunk, &mut scratch.names)? else {
             for i in 0..planes.len() {
                 self.blank(out, i, origin, (array.chunk.y, array.chunk.x));
             }
@@ -353,11 +403,10 @@ impl Block<'_> {
             ..
         } = scratch;
         let Some(shard) = &array.shard else {
-            let all = Extent {
-                offset: 0,
-                length: file.size,
-            };
-            self.load(&file, all, encoded)
+            let length = file.size().map_err(|e| self.at(read_error(e), chunk))?;
+            let all = Extent { offset: 0, length };
+            let encoded = self
+                .load(&file, all, encoded)
                 .map_err(|e| self.at(e, chunk))?;
             let values = array
                 .codec
@@ -396,7 +445,8 @@ impl Block<'_> {
                         }
                         continue;
                     };
-                    self.load(&file, at, encoded)
+                    let encoded = self
+                        .load(&file, at, encoded)
                         .map_err(|e| self.at(e.row(row), chunk))?;
                     let values = array
                         .codec
@@ -488,19 +538,11 @@ impl Block<'_> {
         })
     }
 
-    fn chunk(&self, y: u64, x: u64) -> Chunk {
-        let (time, level) = (self.task.time_chunk, self.task.level_chunk);
-        Chunk {
-            y,
-            x,
-            key: self.array.key(time, level, y, x),
-        }
-    }
-
     /// Opens a chunk and counts it; `None` when it is not there and need not be.
-    fn open(&mut self, chunk: &Chunk) -> Result<Option<Value>> {
+    fn open(&mut self, chunk: Chunk, names: &mut Names) -> Result<Option<Value>> {
         self.counts.chunks += 1;
-        let file = self.store.storage.open_value(&chunk.key);
+        self.write_key(chunk, &mut names.key);
+        let file = self.store.storage.open_own(&names.key, &mut names.path);
         let file = file.map_err(|e| self.at(read_error(e), chunk))?;
         if file.is_none() {
             self.missing(chunk, None, self.task.planes[0].row)?;
@@ -508,8 +550,13 @@ impl Block<'_> {
         Ok(file)
     }
 
+    fn write_key(&self, chunk: Chunk, key: &mut String) {
+        let (time, level) = (self.task.time_chunk, self.task.level_chunk);
+        self.array.write_key([time, level, chunk.y, chunk.x], key);
+    }
+
     /// A chunk, or an inner chunk, that is not there: an error, or an event.
-    fn missing(&mut self, chunk: &Chunk, inner: Option<&[u64]>, row: usize) -> Result<()> {
+    fn missing(&mut self, chunk: Chunk, inner: Option<&[u64]>, row: usize) -> Result<()> {
         let message = match inner {
             None => "a chunk is not there".to_owned(),
             Some(indices) => format!("inner chunk {indices:?} of a shard is not there"),
@@ -525,14 +572,23 @@ impl Block<'_> {
         }
     }
 
-    /// Reads an extent of a chunk's file.
-    fn load(&mut self, file: &Value, extent: Extent, encoded: &mut Vec<u8>) -> Result<()> {
+    /// Reads an extent of a chunk's file to the beginning of `encoded`.
+    fn load<'b>(
+        &mut self,
+        file: &Value,
+        extent: Extent,
+        encoded: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8]> {
         let length = usize::try_from(extent.length)
             .map_err(|e| Error::new(ErrorKind::Corrupt, "a chunk is too large").caused_by(e))?;
-        encoded.resize(length, 0);
+        if encoded.len() < length {
+            encoded.resize(length, 0);
+        }
+        let encoded = &mut encoded[..length];
         self.counts.stored_bytes += extent.length;
         file.read_exact_at(encoded, extent.offset)
-            .map_err(read_error)
+            .map_err(read_error)?;
+        Ok(encoded)
     }
 
     /// Reads an extent that is stored as it lies in memory.
@@ -543,9 +599,11 @@ impl Block<'_> {
     }
 
     /// Names the place of an error.
-    fn at(&self, e: Error, chunk: &Chunk) -> Error {
+    fn at(&self, e: Error, chunk: Chunk) -> Error {
         let name = &self.array.layout.name;
-        let key = chunk.key.strip_prefix(name.as_str()).unwrap_or(&chunk.key);
+        let mut key = String::new();
+        self.write_key(chunk, &mut key);
+        let key = key.strip_prefix(name.as_str()).unwrap_or(&key);
         e.store(self.store.path())
             .array(name)
             .chunk(key.trim_start_matches('/'))

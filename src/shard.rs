@@ -119,15 +119,20 @@ impl Shard {
     ) -> Result<Index> {
         let chunks: u64 = self.counts.iter().product();
         let length = chunks * 16 + if self.checksum { 4 } else { 0 };
-        if file.size < length {
+        let size = file.size().map_err(read_error)?;
+        if size < length {
             return Err(
                 Error::new(ErrorKind::Corrupt, "a shard is shorter than its index")
                     .expected(format!("at least {length} bytes"))
-                    .found(format!("{} bytes", file.size)),
+                    .found(format!("{size} bytes")),
             );
         }
-        scratch.resize(length as usize, 0);
-        let offset = if self.at_end { file.size - length } else { 0 };
+        // Only grown: what a reused buffer has is not zeroed again.
+        if scratch.len() < length as usize {
+            scratch.resize(length as usize, 0);
+        }
+        let scratch = &mut scratch[..length as usize];
+        let offset = if self.at_end { size - length } else { 0 };
         file.read_exact_at(scratch, offset).map_err(read_error)?;
         *stored_bytes += length;
         let bytes = match self.checksum {
@@ -140,10 +145,10 @@ impl Shard {
                 return Ok(None);
             }
             let end = offset.checked_add(length);
-            if end.is_none_or(|end| end > file.size) {
+            if end.is_none_or(|end| end > size) {
                 return Err(
                     Error::new(ErrorKind::Corrupt, "a shard's index leaves the shard")
-                        .expected(format!("an end within {} bytes", file.size))
+                        .expected(format!("an end within {size} bytes"))
                         .found(format!("inner chunk {at}: {length} bytes at {offset}")),
                 );
             }

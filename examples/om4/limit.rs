@@ -1,0 +1,120 @@
+//! The limit: the same files, read and decoded by the C libraries alone, into warm memory.
+
+use crate::stores::{ChunkFile, Compression, PLANE_BYTES};
+use anyhow::{Context, Result, ensure};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a thread keeps.
+struct Worker {
+    encoded: Vec<u8>,
+    zstd: zstd::zstd_safe::DCtx<'static>,
+}
+
+/// Reads every file into `memory`, on so many threads.
+pub fn read(
+    files: &[ChunkFile],
+    compression: Compression,
+    memory: &mut [u8],
+    threads: usize,
+) -> Result<()> {
+    let mut rest = memory;
+    let mut places = Vec::with_capacity(files.len());
+    for file in files {
+        let (place, after) = rest.split_at_mut(file.planes * PLANE_BYTES);
+        places.push(Mutex::new(Some(place)));
+        rest = after;
+    }
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<()> {
+        let mut worker = Worker {
+            encoded: vec![0; files[0].planes * PLANE_BYTES * 2],
+            zstd: zstd::zstd_safe::DCtx::create(),
+        };
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(file) = files.get(index) else {
+                return Ok(());
+            };
+            let place = places[index].lock().expect("nobody panics").take();
+            let place = place.expect("each place is taken once");
+            worker
+                .read(file, compression, place)
+                .with_context(|| file.path.display().to_string())?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .try_for_each(|t| t.join().expect("no panic"))
+    })
+}
+
+impl Worker {
+    fn read(&mut self, chunk: &ChunkFile, compression: Compression, out: &mut [u8]) -> Result<()> {
+        let file = File::open(&chunk.path)?;
+        if chunk.sharded {
+            let length = file.metadata()?.len();
+            let mut index = vec![0; chunk.planes * 16 + 4];
+            let at = length - index.len() as u64;
+            file.read_exact_at(&mut index, at)?;
+            for (entry, out) in index.chunks_exact(16).zip(out.chunks_mut(PLANE_BYTES)) {
+                let word = |k: usize| u64::from_le_bytes(entry[k..k + 8].try_into().expect("8"));
+                let (offset, n) = (word(0), word(8) as usize);
+                match compression {
+                    Compression::None => file.read_exact_at(out, offset)?,
+                    _ => {
+                        file.read_exact_at(&mut self.encoded[..n], offset)?;
+                        self.decode(n, compression, out)?;
+                    }
+                }
+            }
+            return Ok(());
+        }
+        match compression {
+            Compression::None => {
+                let n = file.read_at(out, 0)?;
+                ensure!(n == out.len(), "{n} bytes");
+            }
+            _ => {
+                if self.encoded.len() < out.len() * 2 {
+                    self.encoded.resize(out.len() * 2, 0);
+                }
+                let n = file.read_at(&mut self.encoded, 0)?;
+                self.decode(n, compression, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, n: usize, compression: Compression, out: &mut [u8]) -> Result<()> {
+        let encoded = &self.encoded[..n];
+        match compression {
+            Compression::None => unreachable!("plain bytes are not decoded"),
+            Compression::Zstd => {
+                let written = self.zstd.decompress(out, encoded);
+                let written = written.map_err(|code| anyhow::anyhow!("zstd error {code}"))?;
+                ensure!(written == out.len(), "{written} bytes");
+            }
+            Compression::Blosc => {
+                // SAFETY: blosc reads as many bytes as its header says, which are there, and writes
+                // at most as many as it is told.
+                let written = unsafe {
+                    let header = u32::from_le_bytes(encoded[12..16].try_into()?);
+                    ensure!(header as usize == n, "blosc size");
+                    blosc_src::blosc_decompress_ctx(
+                        encoded.as_ptr().cast(),
+                        out.as_mut_ptr().cast(),
+                        out.len(),
+                        1,
+                    )
+                };
+                ensure!(written as usize == out.len(), "{written} bytes");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! What reading costs, measured and planned.
+//!
+//! ```sh
+//! cargo run --release --example om4 -- bench --dir bench-stores --json bench.json
+//! cargo run --release --example om4 -- plan --data path/to/stores
+//! ```
+
+mod bench;
+mod limit;
+mod loaders;
+mod meter;
+mod plan;
+mod stores;
+mod zarrs_alone;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "What reading costs, measured and planned")]
+struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measures the reader and the loader against the codecs alone, on stores of its own.
+    Bench(bench::Options),
+    /// Says what a configuration reads and holds, without reading it.
+    Plan(plan::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Options::parse().command {
+        Command::Bench(options) => bench::run(&options),
+        Command::Plan(options) => plan::run(&options),
+    }
+}
