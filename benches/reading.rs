@@ -81,7 +81,12 @@ fn batches(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter_batched(
                 || (),
-                |()| loader.iter().map(|b| b.expect("a batch").len()).sum::<usize>(),
+                |()| {
+                    loader
+                        .iter()
+                        .map(|b| b.expect("a batch").len())
+                        .sum::<usize>()
+                },
                 BatchSize::PerIteration,
             )
         });

@@ -1,5 +1,6 @@
 //! What the model gets: per rollout step an input, a boundary and a label, with their names.
 
+use crate::augment::Pick;
 use crate::dataset::BatchContext;
 use crate::error::{Error, Result};
 use crate::plan::Gather;
@@ -29,6 +30,18 @@ pub struct ModelBatch {
     labels: Field,
     label_mask: Tensor<3, Bool>,
     boundary_mask: Tensor<2, Bool>,
+    picks: Arc<[Pick]>,
+}
+
+/// What a tensor of a batch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// [`ModelBatch::input`].
+    Input,
+    /// [`ModelBatch::boundary`].
+    Boundary,
+    /// [`ModelBatch::label`].
+    Label,
 }
 
 /// The steps of one kind of tensor.
@@ -38,8 +51,8 @@ pub(crate) enum Field {
     Ready(Vec<Tensor<4>>),
     /// Unique planes `(row, channel, y, x)`, gathered when asked for.
     Lazy {
-        planes: Tensor<4>,
-        steps: Arc<Vec<Gather>>,
+        planes: Box<Tensor<4>>,
+        steps: Vec<Gather>,
     },
 }
 
@@ -49,6 +62,20 @@ impl Field {
             Self::Ready(tensors) => tensors.get(step).cloned(),
             Self::Lazy { planes, steps } => Some(gather(planes, steps.get(step)?)),
         }
+    }
+}
+
+impl Field {
+    fn steps(&self) -> usize {
+        match self {
+            Self::Ready(tensors) => tensors.len(),
+            Self::Lazy { steps, .. } => steps.len(),
+        }
+    }
+
+    fn map(&self, mut f: impl FnMut(usize, Tensor<4>) -> Tensor<4>) -> Self {
+        let steps = (0..self.steps()).filter_map(|k| Some(f(k, self.step(k)?)));
+        Self::Ready(steps.collect())
     }
 }
 
@@ -89,7 +116,34 @@ impl ModelBatch {
             labels,
             label_mask,
             boundary_mask,
+            picks: Arc::default(),
         }
+    }
+
+    /// A batch whose tensors are `f(role, step, tensor)`; `tensor` is `(batch, time*channel, y, x)`.
+    ///
+    /// `f` sees the inputs that the batch holds, every boundary and every label. Inputs of later
+    /// steps that are the labels of the steps before change with those.
+    pub fn map(&self, mut f: impl FnMut(Role, usize, Tensor<4>) -> Tensor<4>) -> Self {
+        Self {
+            inputs: self.inputs.map(|k, t| f(Role::Input, k, t)),
+            boundaries: self.boundaries.map(|k, t| f(Role::Boundary, k, t)),
+            labels: self.labels.map(|k, t| f(Role::Label, k, t)),
+            ..self.clone()
+        }
+    }
+
+    /// A batch with other masks: `(time*channel, y, x)` of labels, `(y, x)` of the surface.
+    ///
+    /// Its [`context`](Self::context) goes on describing the store.
+    pub fn with_masks(mut self, label: Tensor<3, Bool>, boundary: Tensor<2, Bool>) -> Self {
+        (self.label_mask, self.boundary_mask) = (label, boundary);
+        self
+    }
+
+    pub(crate) fn with_picks(mut self, picks: Arc<[Pick]>) -> Self {
+        self.picks = picks;
+        self
     }
 
     /// Samples in the batch.
@@ -168,6 +222,12 @@ impl ModelBatch {
     /// The windows, in the order of the batch axis.
     pub fn windows(&self) -> &[Window] {
         &self.windows
+    }
+
+    /// Which picks of its windows these are; empty unless the loader
+    /// [augments](crate::OceanLoader::augment).
+    pub fn picks(&self) -> &[Pick] {
+        &self.picks
     }
 
     /// Names, masks, grid and units of what the tensors hold.

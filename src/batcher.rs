@@ -1,26 +1,28 @@
-//! From windows to a batch: plan, lease, read, and hand over to the device.
+//! From windows to a batch on a device: plan, [read](crate::host_batch), and take the
+//! [lane](crate::lane) to the device.
 
-use crate::batch::{Field, ModelBatch};
-use crate::carry::{Carry, Part};
-use crate::dataset::{BatchContext, Group, LabelSource, OceanDataset, Source};
-use crate::device::is_cpu;
+use crate::batch::ModelBatch;
+use crate::carry::{Ahead, Carry};
+use crate::dataset::OceanDataset;
 use crate::error::Result;
-use crate::host::{HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory};
-use crate::plan::{BatchPlan, Gather, GroupPlan};
-use crate::prepare::DevicePreparation;
-use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
-use crate::sink::{Gathered, HostPlanes, PreparedTensors};
+use crate::host::{HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory};
+use crate::host_batch::HostBatch;
+use crate::lane::{Constants, DeviceLane, DevicePath, PreparedBy};
+use crate::plan::{BatchPlan, Gather};
+use crate::precision::Precision;
+use crate::trace::Timeline;
 use crate::window::Window;
 use burn::data::dataloader::batcher::Batcher;
-use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
-use std::sync::{Arc, Mutex, PoisonError};
+use burn::tensor::Device;
+#[cfg(feature = "cuda")]
+use std::sync::{Arc, Mutex};
 
 /// Makes [`ModelBatch`]es of [`Window`]s. Cheap to clone; clones share host buffers and constants.
 ///
 /// Each unique plane of the batch is read, decoded, normalised and masked once, whatever the number
 /// of samples, rollout steps and times that show it. On a CPU device the reader prepares a plane
 /// while it is hot and writes it straight into the batch's tensors; on any other device the raw
-/// planes cross once and are prepared and gathered there.
+/// planes cross once and are prepared there.
 ///
 /// It is a Burn [`Batcher`], so Burn's own `DataLoaderBuilder` takes it with an [`OceanDataset`];
 /// that loader cannot promise order, bounds or errors, and turns a failed read into a panic.
@@ -28,122 +30,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone)]
 pub struct OceanBatcher {
     dataset: OceanDataset,
-    pool: HostPool,
-    constants: Arc<Mutex<Vec<ConstantsEntry>>>,
+    precision: Precision,
+    path: DevicePath,
+    pools: Pools,
+    constants: Constants,
 }
 
-struct ConstantsEntry {
-    device: Device,
-    source: usize,
-    constants: Arc<DeviceConstants>,
+/// Host buffers: of ordinary memory, or page-locked for devices that copy from it beside the host.
+#[derive(Clone)]
+struct Pools {
+    general: HostPool,
+    /// Made when a CUDA device is first served; not where the user chose the pool.
+    #[cfg(feature = "cuda")]
+    page_locked: Option<Arc<Mutex<Option<HostPool>>>>,
 }
 
-/// What a device needs once per source.
-struct DeviceConstants {
-    label_mask: Tensor<3, Bool>,
-    boundary_mask: Tensor<2, Bool>,
-    /// Only where the device prepares.
-    preparations: Option<Preparations>,
-}
-
-struct Preparations {
-    prognostic: DevicePreparation,
-    boundary: DevicePreparation,
-    label: Option<DevicePreparation>,
-}
-
-/// Where planes are prepared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PreparedBy {
-    /// By the reader, straight into the batch's tensors.
-    Reader,
-    /// By the device, from raw planes.
-    Device,
-}
-
-impl PreparedBy {
-    pub fn of(device: &Device) -> Self {
-        if is_cpu(device) {
-            Self::Reader
-        } else {
-            Self::Device
-        }
-    }
-}
-
-/// A batch that has been read and waits, in host memory, for its device.
-pub(crate) struct HostBatch {
-    pub windows: Vec<Window>,
-    pub plan: BatchPlan,
-    pub counts: ReadCounts,
-    /// Planes that the batch before had left in memory.
-    pub carried: u64,
-    pub nan_in_ocean: u64,
-    buffers: Buffers,
-}
-
-/// What a read may use of the batch before, and leaves for the one after.
-pub(crate) struct Ahead<'a> {
-    pub carry: &'a mut Carry,
-    /// The next batch, when it is known and of the same source.
-    pub next: Option<&'a BatchPlan>,
-}
-
-impl Ahead<'_> {
-    fn read(
-        &mut self,
-        part: Part,
-        planes: &dyn PlaneSource,
-        request: &PlaneRequest<'_>,
-        next: impl FnOnce(&BatchPlan) -> Result<Vec<usize>>,
-        sink: &dyn PlaneSink,
-    ) -> Result<ReadCounts> {
-        let next = self.next.map(next).transpose()?.unwrap_or_default();
-        self.carry.read(part, planes, request, &next, sink)
-    }
-}
-
-enum Buffers {
-    /// One buffer per tensor.
-    Prepared {
-        inputs: Vec<HostLease>,
-        boundaries: Vec<HostLease>,
-        labels: Vec<HostLease>,
-    },
-    /// One buffer per read group.
-    Raw {
-        prognostic: HostLease,
-        boundary: HostLease,
-        label: Option<HostLease>,
-    },
-}
-
-impl HostBatch {
-    /// Bytes that cross to the device.
-    pub fn bytes(&self) -> u64 {
-        let floats: usize = match &self.buffers {
-            Buffers::Prepared {
-                inputs,
-                boundaries,
-                labels,
-            } => [inputs, boundaries, labels]
-                .into_iter()
-                .flatten()
-                .map(HostLease::len)
-                .sum(),
-            Buffers::Raw {
-                prognostic,
-                boundary,
-                label,
-            } => prognostic.len() + boundary.len() + label.as_ref().map_or(0, HostLease::len),
-        };
-        (floats * size_of::<f32>()) as u64
-    }
-}
-
-impl OceanBatcher {
-    /// A batcher over a data set, with ordinary host memory.
-    pub fn new(dataset: OceanDataset) -> Self {
+impl Pools {
+    fn of_dataset(dataset: &OceanDataset) -> Self {
         // On a CPU every tensor of a batch is a buffer, and comes home when the model drops it.
         let steps = dataset.context(0).window().steps;
         let keep = 3 * (3 * steps).max(3);
@@ -152,10 +55,85 @@ impl OceanBatcher {
             ..HostPoolOptions::default()
         };
         Self {
-            dataset,
-            pool: HostPool::new(OrdinaryMemory, options),
-            constants: Arc::default(),
+            general: HostPool::new(OrdinaryMemory, options),
+            #[cfg(feature = "cuda")]
+            page_locked: Some(Arc::default()),
         }
+    }
+
+    fn own(pool: HostPool) -> Self {
+        Self {
+            general: pool,
+            #[cfg(feature = "cuda")]
+            page_locked: None,
+        }
+    }
+
+    fn of_device(&self, device: &Device) -> Result<HostPool> {
+        #[cfg(feature = "cuda")]
+        if let (Some(pool), Some(index)) = (&self.page_locked, crate::upload::cuda_index(device)) {
+            let mut pool = pool
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            if pool.is_none() {
+                let memory = crate::host::PageLockedMemory::new(index)?;
+                // Three read groups for each of: in the copy queue, waiting, being read.
+                let options = HostPoolOptions {
+                    keep: 9,
+                    ..HostPoolOptions::default()
+                };
+                *pool = Some(HostPool::new(memory, options));
+            }
+            return Ok(pool.clone().expect("it was just made"));
+        }
+        let _ = device;
+        Ok(self.general.clone())
+    }
+
+    fn state(&self) -> HostPoolState {
+        #[cfg(feature = "cuda")]
+        if let Some(pool) = &self.page_locked {
+            let pool = pool
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            if let Some(pool) = &*pool {
+                return self.general.state().with(&pool.state());
+            }
+        }
+        self.general.state()
+    }
+}
+
+impl OceanBatcher {
+    /// A batcher over a data set, with page-locked host memory for CUDA devices and ordinary memory
+    /// for all others, and tensors in float32.
+    pub fn new(dataset: OceanDataset) -> Self {
+        Self {
+            pools: Pools::of_dataset(&dataset),
+            dataset,
+            precision: Precision::default(),
+            path: DevicePath::default(),
+            constants: Constants::default(),
+        }
+    }
+
+    /// Sets the element type of the tensors.
+    pub fn with_precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
+    /// Sets what prepares planes on devices that are not a CPU.
+    pub fn with_device_path(mut self, path: DevicePath) -> Self {
+        self.path = path;
+        self.constants = Constants::default();
+        self
+    }
+
+    /// Takes all host buffers from `pool`, whatever the device.
+    pub fn with_host_pool(mut self, pool: HostPool) -> Self {
+        self.pools = Pools::own(pool);
+        self
     }
 
     /// The data set.
@@ -163,23 +141,50 @@ impl OceanBatcher {
         &self.dataset
     }
 
-    /// State of the host buffers.
-    pub fn host_pool(&self) -> HostPoolState {
-        self.pool.state()
+    /// Element type of the tensors.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
-    /// Reads `windows` and puts their batch on `device`.
+    /// State of the host buffers.
+    pub fn host_pool(&self) -> HostPoolState {
+        self.pools.state()
+    }
+
+    /// Reads `windows` and puts their batch on `device`, through the device's upload thread where
+    /// it has one.
     ///
     /// # Errors
-    /// A plan that cannot be made, or a failed read; nothing is left behind.
+    /// A plan that cannot be made, or a failed read or upload; nothing is left behind.
     pub fn try_batch(&self, windows: Vec<Window>, device: &Device) -> Result<ModelBatch> {
+        let lane = self.lane(device)?;
         let plan = self.dataset.plan(&windows)?;
         let ahead = Ahead {
             carry: &mut Carry::new(0),
             next: None,
         };
-        let host = self.read(windows, plan, PreparedBy::of(device), ahead)?;
-        self.finish(host, device)
+        let host = self.read(
+            windows,
+            plan,
+            lane.prepared_by(),
+            &self.pool(device)?,
+            ahead,
+        )?;
+        lane.finish(host, self, &Timeline::default(), 0)
+    }
+
+    /// The way to a device.
+    pub(crate) fn lane(&self, device: &Device) -> Result<DeviceLane> {
+        DeviceLane::new(device, self.path)
+    }
+
+    /// Where buffers for a device come from.
+    pub(crate) fn pool(&self, device: &Device) -> Result<HostPool> {
+        self.pools.of_device(device)
+    }
+
+    pub(crate) fn constants(&self) -> &Constants {
+        &self.constants
     }
 
     /// Bytes of host memory that a planned batch takes until its device has it.
@@ -200,7 +205,7 @@ impl OceanBatcher {
                     + shown(&plan.boundaries) * boundary * shape
                     + shown(&plan.labels) * prognostic * label_shape
             }
-            PreparedBy::Device => {
+            PreparedBy::Operations | PreparedBy::Kernel => {
                 let label_rows = plan.label.as_ref().map_or(0, |l| l.rows.len());
                 (plan.prognostic.rows.len() * prognostic + plan.boundary.rows.len() * boundary)
                     * shape
@@ -216,351 +221,12 @@ impl OceanBatcher {
         windows: Vec<Window>,
         plan: BatchPlan,
         by: PreparedBy,
+        pool: &HostPool,
         ahead: Ahead<'_>,
     ) -> Result<HostBatch> {
         let source = self.dataset.source_of(&windows)?;
-        ahead.carry.begin(windows[0].source);
-        match by {
-            PreparedBy::Reader => self.read_prepared(source, windows, plan, ahead),
-            PreparedBy::Device => self.read_raw(source, windows, plan, ahead),
-        }
+        HostBatch::read(source, windows, plan, by, pool, ahead)
     }
-
-    fn read_raw(
-        &self,
-        source: &Source,
-        windows: Vec<Window>,
-        plan: BatchPlan,
-        mut ahead: Ahead<'_>,
-    ) -> Result<HostBatch> {
-        let mut counts = ReadCounts::default();
-        let mut read = |part: Part,
-                        planes: &dyn PlaneSource,
-                        rows: &[usize],
-                        group: &Group,
-                        next: NextRows<'_>| {
-            let cells = planes.plane().cells();
-            let request = PlaneRequest {
-                rows,
-                channels: &group.positions,
-            };
-            let mut lease = self.pool.lease(request.planes() * cells)?;
-            let sink = HostPlanes::new(lease.as_mut_slice(), cells);
-            counts.add(&ahead.read(part, planes, &request, next, &sink)?);
-            drop(sink);
-            Ok(lease)
-        };
-        let prognostic = read(
-            Part::Prognostic,
-            &*source.planes,
-            &plan.prognostic.rows,
-            &source.prognostic,
-            &prognostic_rows,
-        )?;
-        let boundary = read(
-            Part::Boundary,
-            &*source.planes,
-            &plan.boundary.rows,
-            &source.boundary,
-            &boundary_rows,
-        )?;
-        let label = match (&source.label, &plan.label) {
-            (Some(label), Some(group)) => {
-                let rows = label.rows(group)?;
-                let next = |plan: &BatchPlan| label_rows(label, plan);
-                let part = Part::Label;
-                Some(read(part, &*label.planes, &rows, &label.group, &next)?)
-            }
-            _ => None,
-        };
-        let buffers = Buffers::Raw {
-            prognostic,
-            boundary,
-            label,
-        };
-        Ok(HostBatch {
-            windows,
-            carried: plan.unique_planes() as u64 - counts.planes,
-            plan,
-            counts,
-            nan_in_ocean: 0,
-            buffers,
-        })
-    }
-
-    fn read_prepared(
-        &self,
-        source: &Source,
-        windows: Vec<Window>,
-        plan: BatchPlan,
-        mut ahead: Ahead<'_>,
-    ) -> Result<HostBatch> {
-        let context = &source.context;
-        let lease = |gathers: &[Gather], channels: usize, shape: PlaneShape| {
-            let len = |g: &Gather| g.rows.len() * channels * shape.cells();
-            gathers
-                .iter()
-                .map(|g| self.pool.lease(len(g)))
-                .collect::<Result<Vec<_>>>()
-        };
-        let n = source.prognostic.positions.len();
-        let mut inputs = lease(&plan.inputs, n, context.shape())?;
-        let mut boundaries = lease(
-            &plan.boundaries,
-            source.boundary.positions.len(),
-            context.shape(),
-        )?;
-        let mut labels = lease(&plan.labels, n, context.label_shape())?;
-
-        let mut counts = ReadCounts::default();
-        let mut nan_in_ocean = 0;
-        let mut read = |part: Part,
-                        planes: &dyn PlaneSource,
-                        rows: &[usize],
-                        group: &Group,
-                        next: NextRows<'_>,
-                        tensors: Vec<Gathered<'_>>| {
-            let cells = planes.plane().cells();
-            let preparation = context.preparation();
-            let sink =
-                PreparedTensors::new(rows.len(), &group.constants, preparation, cells, tensors);
-            let request = PlaneRequest {
-                rows,
-                channels: &group.positions,
-            };
-            counts.add(&ahead.read(part, planes, &request, next, &sink)?);
-            nan_in_ocean += sink.nan_in_ocean();
-            Result::Ok(())
-        };
-        let mut of_prognostic = gathered(&mut inputs, &plan.inputs);
-        let of_labels = gathered(&mut labels, &plan.labels);
-        match (&source.label, &plan.label) {
-            (Some(label), Some(group)) => {
-                let rows = label.rows(group)?;
-                let next = |plan: &BatchPlan| label_rows(label, plan);
-                let part = Part::Label;
-                read(part, &*label.planes, &rows, &label.group, &next, of_labels)?;
-            }
-            _ => of_prognostic.extend(of_labels),
-        }
-        read(
-            Part::Prognostic,
-            &*source.planes,
-            &plan.prognostic.rows,
-            &source.prognostic,
-            &prognostic_rows,
-            of_prognostic,
-        )?;
-        let of_boundary = gathered(&mut boundaries, &plan.boundaries);
-        read(
-            Part::Boundary,
-            &*source.planes,
-            &plan.boundary.rows,
-            &source.boundary,
-            &boundary_rows,
-            of_boundary,
-        )?;
-        let buffers = Buffers::Prepared {
-            inputs,
-            boundaries,
-            labels,
-        };
-        Ok(HostBatch {
-            windows,
-            carried: plan.unique_planes() as u64 - counts.planes,
-            plan,
-            counts,
-            nan_in_ocean,
-            buffers,
-        })
-    }
-
-    /// Uploads, and prepares where the device does that. Call it on the thread that uses the batch.
-    pub(crate) fn finish(&self, host: HostBatch, device: &Device) -> Result<ModelBatch> {
-        // Batches are constants: they live on the device without autodiff.
-        let device = &device.clone().inner();
-        let HostBatch {
-            windows,
-            plan,
-            buffers,
-            ..
-        } = host;
-        let source = self.dataset.source_of(&windows)?;
-        let context = &source.context;
-        let prepared_by = match &buffers {
-            Buffers::Prepared { .. } => PreparedBy::Reader,
-            Buffers::Raw { .. } => PreparedBy::Device,
-        };
-        let constants = self.constants(windows[0].source, source, device, prepared_by);
-        let fields = match (buffers, &constants.preparations) {
-            (
-                Buffers::Prepared {
-                    inputs,
-                    boundaries,
-                    labels,
-                },
-                _,
-            ) => {
-                let tensors = |leases: Vec<HostLease>, gathers: &[Gather], shape: PlaneShape| {
-                    let each = leases.into_iter().zip(gathers);
-                    Field::Ready(each.map(|(l, g)| tensor(l, g, shape, device)).collect())
-                };
-                [
-                    tensors(inputs, &plan.inputs, context.shape()),
-                    tensors(boundaries, &plan.boundaries, context.shape()),
-                    tensors(labels, &plan.labels, context.label_shape()),
-                ]
-            }
-            (
-                Buffers::Raw {
-                    prognostic,
-                    boundary,
-                    label,
-                },
-                Some(prepare),
-            ) => {
-                let planes = |lease, rows: &GroupPlan, shape, by: &DevicePreparation| {
-                    by.planes(upload(lease, rows.rows.len(), shape, device))
-                };
-                let p = planes(
-                    prognostic,
-                    &plan.prognostic,
-                    context.shape(),
-                    &prepare.prognostic,
-                );
-                let b = planes(boundary, &plan.boundary, context.shape(), &prepare.boundary);
-                let l = match (label, &plan.label, &prepare.label) {
-                    (Some(lease), Some(rows), Some(by)) => {
-                        planes(lease, rows, context.label_shape(), by)
-                    }
-                    _ => p.clone(),
-                };
-                let lazy = |planes, steps| Field::Lazy {
-                    planes,
-                    steps: Arc::new(steps),
-                };
-                [
-                    lazy(p, plan.inputs),
-                    lazy(b, plan.boundaries),
-                    lazy(l, plan.labels),
-                ]
-            }
-            (Buffers::Raw { .. }, None) => unreachable!("raw planes come with preparations"),
-        };
-        let label_mask = constants.label_mask.clone();
-        let boundary_mask = constants.boundary_mask.clone();
-        let context = context.clone();
-        Ok(ModelBatch::new(
-            windows.into(),
-            context,
-            fields,
-            label_mask,
-            boundary_mask,
-        ))
-    }
-
-    fn constants(
-        &self,
-        index: usize,
-        source: &Source,
-        device: &Device,
-        by: PreparedBy,
-    ) -> Arc<DeviceConstants> {
-        let mut entries = self
-            .constants
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let known = entries
-            .iter()
-            .find(|e| e.source == index && e.device == *device);
-        if let Some(entry) = known {
-            return entry.constants.clone();
-        }
-        let constants = Arc::new(DeviceConstants::new(source, device, by));
-        let entry = ConstantsEntry {
-            device: device.clone(),
-            source: index,
-            constants,
-        };
-        entries.push(entry);
-        entries[entries.len() - 1].constants.clone()
-    }
-}
-
-impl DeviceConstants {
-    fn new(source: &Source, device: &Device, by: PreparedBy) -> Self {
-        let context: &BatchContext = &source.context;
-        let PlaneShape { ny, nx } = context.label_shape();
-        let n = source.prognostic.positions.len();
-        let of_labels = (0..n).flat_map(|c| context.constants(c).wet.as_slice().iter().copied());
-        let mask: Vec<bool> = of_labels.collect();
-        let times = context.window().times();
-        let label_mask = Tensor::<3, Bool>::from_data(TensorData::new(mask, [n, ny, nx]), device)
-            .repeat_dim(0, times);
-        let PlaneShape { ny, nx } = context.shape();
-        let surface = TensorData::new(context.surface().as_slice().to_vec(), [ny, nx]);
-        let preparation = |group: &Group, shape: PlaneShape| {
-            DevicePreparation::new(context.preparation(), &group.constants, shape, device)
-        };
-        Self {
-            label_mask,
-            boundary_mask: Tensor::from_data(surface, device),
-            preparations: (by == PreparedBy::Device).then(|| Preparations {
-                prognostic: preparation(&source.prognostic, context.shape()),
-                boundary: preparation(&source.boundary, context.shape()),
-                label: source
-                    .label
-                    .as_ref()
-                    .map(|l| preparation(&l.group, context.label_shape())),
-            }),
-        }
-    }
-}
-
-/// Which rows of a part a plan reads.
-type NextRows<'a> = &'a dyn Fn(&BatchPlan) -> Result<Vec<usize>>;
-
-fn prognostic_rows(plan: &BatchPlan) -> Result<Vec<usize>> {
-    Ok(plan.prognostic.rows.clone())
-}
-
-fn boundary_rows(plan: &BatchPlan) -> Result<Vec<usize>> {
-    Ok(plan.boundary.rows.clone())
-}
-
-fn label_rows(label: &LabelSource, plan: &BatchPlan) -> Result<Vec<usize>> {
-    let rows = plan.label.as_ref().map(|group| label.rows(group));
-    Ok(rows.transpose()?.unwrap_or_default())
-}
-
-fn gathered<'a>(leases: &'a mut [HostLease], gathers: &'a [Gather]) -> Vec<Gathered<'a>> {
-    let pairs = leases.iter_mut().zip(gathers);
-    pairs
-        .map(|(lease, gather)| Gathered {
-            values: lease.as_mut_slice(),
-            gather,
-        })
-        .collect()
-}
-
-/// A prepared tensor `(batch, time*channel, y, x)` around its host buffer.
-fn tensor(lease: HostLease, gather: &Gather, shape: PlaneShape, device: &Device) -> Tensor<4> {
-    let batch = gather.rows.len() / gather.times;
-    let channels = lease.len() / (batch * shape.cells());
-    upload_flat(lease, device).reshape([batch, channels, shape.ny, shape.nx])
-}
-
-/// Raw planes `(row, channel, y, x)`.
-fn upload(lease: HostLease, rows: usize, shape: PlaneShape, device: &Device) -> Tensor<4> {
-    let channels = lease.len() / (rows * shape.cells());
-    upload_flat(lease, device).reshape([rows, channels, shape.ny, shape.nx])
-}
-
-/// Rank 1: higher ranks may get pitched rows, and a copy when reshaped.
-fn upload_flat(lease: HostLease, device: &Device) -> Tensor<1> {
-    let len = lease.len();
-    let data = TensorData::from_bytes(lease.into_bytes(), [len], DType::F32);
-    Tensor::from_data(data, (device, DType::F32))
 }
 
 impl Batcher<Window, ModelBatch> for OceanBatcher {

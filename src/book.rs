@@ -14,5 +14,8 @@ chapters! {
     own_store: "../book/src/own-store.md";
     batch: "../book/src/batch.md";
     order: "../book/src/order.md";
+    resume: "../book/src/resume.md";
+    picks: "../book/src/picks.md";
+    device: "../book/src/device.md";
     models: "../book/src/models.md";
 }

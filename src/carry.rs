@@ -11,6 +11,7 @@
 
 use crate::claims::Claims;
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan::BatchPlan;
 use crate::pool;
 use crate::read::{PlaneRequest, PlaneSink, PlaneSource, ReadCounts};
 use rayon::prelude::*;
@@ -32,6 +33,28 @@ pub(crate) struct Carry {
     /// Whose rows they are.
     source: usize,
     parts: [Kept; 3],
+}
+
+/// What a read may use of the batch before, and leaves for the one after.
+pub(crate) struct Ahead<'a> {
+    pub(crate) carry: &'a mut Carry,
+    /// The next batch, when it is known and of the same source.
+    pub(crate) next: Option<&'a BatchPlan>,
+}
+
+impl Ahead<'_> {
+    /// As [`Carry::read`]; `rows` says which rows of this part a plan reads.
+    pub(crate) fn read(
+        &mut self,
+        part: Part,
+        source: &dyn PlaneSource,
+        request: &PlaneRequest<'_>,
+        rows: &dyn Fn(&BatchPlan) -> Result<Vec<usize>>,
+        sink: &dyn PlaneSink,
+    ) -> Result<ReadCounts> {
+        let next = self.next.map(rows).transpose()?.unwrap_or_default();
+        self.carry.read(part, source, request, &next, sink)
+    }
 }
 
 /// Rows by number, each with all channels of its part.

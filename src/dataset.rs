@@ -11,11 +11,12 @@ use crate::plan::{BatchPlan, GroupPlan, Inputs, Labels};
 use crate::prepare::{ChannelConstants, MaskOrder, Preparation};
 use crate::read::{PlaneShape, PlaneSource};
 use crate::schema::{Channel, check_channels};
+use crate::state::Fingerprint;
 use crate::time::{DEFAULT_GAP_FACTOR, TimeAxis};
 use crate::window::{Window, WindowSpec};
 use burn::data::dataset::{Dataset, DatasetError};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a training sample is made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,7 +105,7 @@ impl DatasetOptions {
         self
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         check_channels(&self.prognostic)?;
         check_channels(&self.boundary)?;
         self.window.validate()?;
@@ -123,7 +124,7 @@ impl DatasetOptions {
         Ok(())
     }
 
-    fn wanted(&self) -> Vec<Channel> {
+    pub(crate) fn wanted(&self) -> Vec<Channel> {
         let mut wanted = self.prognostic.clone();
         for channel in &self.boundary {
             if !wanted.contains(channel) {
@@ -189,6 +190,7 @@ pub struct BatchContext {
     units: Vec<Option<String>>,
     /// Of the labels: mean, deviation and mask per prognostic channel.
     constants: Vec<ChannelConstants>,
+    boundary_constants: Vec<ChannelConstants>,
     surface: Arc<WetMask>,
     window: WindowSpec,
     preparation: Preparation,
@@ -232,6 +234,11 @@ impl BatchContext {
     /// When there is no such channel.
     pub fn constants(&self, channel: usize) -> &ChannelConstants {
         &self.constants[channel]
+    }
+
+    /// Mean and standard deviation of a boundary channel; its mask is the surface's.
+    pub fn boundary_constants(&self, channel: usize) -> &ChannelConstants {
+        &self.boundary_constants[channel]
     }
 
     /// Wet mask of the surface of the input grid.
@@ -297,10 +304,11 @@ impl std::fmt::Debug for BatchContext {
 /// It is a Burn [`Dataset`] of light [`Window`]s; the planes are read by the batcher.
 #[derive(Clone)]
 pub struct OceanDataset {
-    sources: Arc<Vec<Source>>,
+    pub(crate) sources: Arc<Vec<Source>>,
     /// Index of each source's first window, and the total.
     offsets: Arc<Vec<usize>>,
     inputs: Inputs,
+    pub(crate) fingerprint: Arc<OnceLock<Fingerprint>>,
 }
 
 impl OceanDataset {
@@ -348,12 +356,21 @@ impl OceanDataset {
     /// No source, a channel that a source lacks, days or windows that one cannot serve.
     pub fn from_oceans(pairs: Vec<OceanPair>, options: &DatasetOptions) -> Result<Self> {
         options.check()?;
-        if pairs.is_empty() {
+        let window = |pair| (pair, options.window.clone());
+        Self::from_parts(pairs.into_iter().map(window).collect(), options)
+    }
+
+    /// Sources with their windows; those of the options do not count.
+    pub(crate) fn from_parts(
+        parts: Vec<(OceanPair, WindowSpec)>,
+        options: &DatasetOptions,
+    ) -> Result<Self> {
+        if parts.is_empty() {
             return Err(Error::config("a data set needs at least one source"));
         }
-        let sources = pairs
+        let sources = parts
             .into_iter()
-            .map(|pair| Source::new(pair, options))
+            .map(|(pair, window)| Source::new(pair, window, options))
             .collect::<Result<Vec<_>>>()?;
         let mut offsets = vec![0];
         for source in &sources {
@@ -363,6 +380,7 @@ impl OceanDataset {
             sources: Arc::new(sources),
             offsets: Arc::new(offsets),
             inputs: options.inputs,
+            fingerprint: Arc::default(),
         })
     }
 
@@ -383,10 +401,16 @@ impl OceanDataset {
     }
 
     /// The index space for a [`Schedule`](crate::Schedule): every source is a group of its own, so
-    /// that no batch mixes sources.
+    /// that no batch mixes sources, strides or grids.
+    ///
+    /// Sorted ([`GroupOrder`](crate::GroupOrder)) they come by the grid `(ny, nx)` of their inputs,
+    /// smaller ones first, and on one grid as listed.
     pub fn groups(&self) -> Groups {
-        let lengths = self.sources.iter().map(|s| s.starts.len() as u64);
-        let groups = Groups::by_key(lengths.zip(0usize..));
+        let data_set = |(i, s): (usize, &Source)| {
+            let PlaneShape { ny, nx } = s.context.shape();
+            (s.starts.len() as u64, (ny, nx, i))
+        };
+        let groups = Groups::by_key(self.sources.iter().enumerate().map(data_set));
         groups.expect("a data set's windows are counted in usize")
     }
 
@@ -452,6 +476,7 @@ impl OceanDataset {
 }
 
 /// A source of inputs and boundaries, and where labels come from when not from there.
+#[derive(Clone)]
 pub struct OceanPair {
     /// Inputs and boundaries.
     pub input: Ocean,
@@ -460,7 +485,7 @@ pub struct OceanPair {
 }
 
 impl Source {
-    fn new(pair: OceanPair, options: &DatasetOptions) -> Result<Self> {
+    fn new(pair: OceanPair, window: WindowSpec, options: &DatasetOptions) -> Result<Self> {
         let OceanPair { input, label } = pair;
         let prognostic = group(&input, &options.prognostic)?;
         let mut boundary = group(&input, &options.boundary)?;
@@ -472,11 +497,11 @@ impl Source {
             None => 0..input.time.len(),
         };
         let segments = input.time.segments(rows.clone(), options.gap_factor);
-        let starts = options.window.starts(&segments)?;
+        let starts = window.starts(&segments)?;
         if starts.is_empty() {
             let longest = segments.iter().map(|s| s.len()).max().unwrap_or(0);
             return Err(Error::config("no window fits into the chosen days")
-                .expected(format!("{} rows without a gap", options.window.span()))
+                .expected(format!("{} rows without a gap", window.span()))
                 .found(format!("{longest}")));
         }
         let of_labels = label.as_ref().unwrap_or(&input);
@@ -490,8 +515,9 @@ impl Source {
             boundary: options.boundary.clone(),
             units: units.collect(),
             constants: label_group.constants.clone(),
+            boundary_constants: boundary.constants.clone(),
             surface: input.surface.clone(),
-            window: options.window.clone(),
+            window,
             preparation: Preparation {
                 order: options.mask_order,
                 fill: options.masked_fill_value,

@@ -1,7 +1,9 @@
 //! Which device: chosen at run time, with a clear word when its driver is missing.
 
 use crate::error::{Error, ErrorKind, Result};
-use burn::tensor::{Device, DeviceType};
+use burn::tensor::Device;
+#[cfg(any(feature = "cuda", feature = "vulkan"))]
+use burn::tensor::DeviceType;
 use std::fmt;
 use std::str::FromStr;
 

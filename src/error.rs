@@ -192,3 +192,14 @@ impl std::error::Error for Error {
         self.0.cause.as_deref().map(|c| c as _)
     }
 }
+/// Runs `work`, a part of a pass called `what`, and makes an error of a panic.
+pub(crate) fn catching<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(
+            Error::new(ErrorKind::Interrupted, format!("{what} panicked"))
+                .found(text.unwrap_or("a panic without words")),
+        )
+    })
+}

@@ -92,6 +92,25 @@ impl Groups {
         Ok(Self { windows, groups })
     }
 
+    /// The groups of `picks` items for each window: item `window * picks + pick`.
+    ///
+    /// # Errors
+    /// More items than an order can number (2^62 - 1), or none.
+    pub(crate) fn repeated(&self, picks: u64) -> Result<Self> {
+        if picks == 0 {
+            return Err(Error::config("the picks of a window must be at least 1").found(0));
+        }
+        let windows = self.windows.checked_mul(picks);
+        let windows = windows.filter(|n| *n <= MAX_WINDOWS).ok_or_else(|| {
+            Error::config("more picks than an order can number").expected(MAX_WINDOWS)
+        })?;
+        let mut groups = self.groups.clone();
+        for range in groups.iter_mut().flat_map(|g| &mut g.ranges) {
+            *range = range.start * picks..range.end * picks;
+        }
+        Ok(Self { windows, groups })
+    }
+
     /// Windows in all groups.
     pub fn windows(&self) -> u64 {
         self.windows

@@ -13,107 +13,22 @@
 //! may still read or write it. On an asynchronous device the last owner is the copy queue, which
 //! drops the `Bytes` after the fence that follows the copy.
 
+mod memory;
+
+#[cfg(feature = "cuda")]
+pub use memory::PageLockedMemory;
+pub use memory::{HOST_ALIGN, HostAllocator, OrdinaryMemory};
+
 use crate::error::{Error, ErrorKind, Result};
 use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty, Bytes};
-use std::alloc::Layout;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Alignment of every host buffer, bytes: a page, so that direct reads and any element type fit.
-pub const HOST_ALIGN: usize = 4096;
-
-/// Alignment that Burn gives to copies of a buffer.
+/// Alignment of copies of a buffer: the largest that CubeCL's own allocations take.
 const COPY_ALIGN: usize = 16;
 const _: () = assert!(HOST_ALIGN.is_multiple_of(COPY_ALIGN));
-
-/// Where host buffers come from.
-///
-/// # Safety
-/// `allocate` returns memory of at least the asked size, aligned to [`HOST_ALIGN`], fully
-/// initialised, that nobody else uses until `free`.
-pub unsafe trait HostAllocator: Send + Sync + 'static {
-    /// Allocates `bytes` (more than 0) initialised bytes.
-    ///
-    /// # Errors
-    /// Out of memory, or the driver refused.
-    fn allocate(&self, bytes: usize) -> Result<NonNull<u8>>;
-
-    /// Frees what `allocate` returned. Must not panic.
-    ///
-    /// # Safety
-    /// `pointer` came from `allocate(bytes)` of this allocator and is used no more.
-    unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize);
-
-    /// How Burn may treat the memory; [`AllocationProperty::Pinned`] skips the staging copy.
-    fn property(&self) -> AllocationProperty;
-}
-
-/// Buffers of at least two huge pages get huge pages, where the system has them: some hundred times
-/// fewer page faults when they are new, and fewer misses of the translation cache ever after.
-const HUGE_PAGE: usize = 2 << 20;
-
-/// Ordinary memory from the system allocator.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OrdinaryMemory;
-
-impl OrdinaryMemory {
-    fn layout(bytes: usize) -> Result<Layout> {
-        let align = if bytes < 2 * HUGE_PAGE {
-            HOST_ALIGN
-        } else {
-            HUGE_PAGE
-        };
-        Layout::from_size_align(bytes, align).map_err(|e| {
-            Error::new(ErrorKind::Config, "a host buffer is too large")
-                .found(format!("{bytes} bytes"))
-                .caused_by(e)
-        })
-    }
-}
-
-/// Asks for huge pages. Advice: where it is not taken, nothing changes.
-fn prefer_huge_pages(pointer: NonNull<u8>, layout: &Layout) {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    if layout.align() >= HUGE_PAGE {
-        // SAFETY: the range was just allocated with this layout and starts at a page; the advice
-        // changes neither its contents nor who may use it.
-        unsafe {
-            libc::madvise(pointer.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE);
-        }
-    }
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (pointer, layout);
-}
-
-// SAFETY: `alloc` returns fresh memory of the layout asked for, and all of it is zeroed.
-unsafe impl HostAllocator for OrdinaryMemory {
-    fn allocate(&self, bytes: usize) -> Result<NonNull<u8>> {
-        assert!(bytes > 0, "the pool never asks for an empty buffer");
-        let layout = Self::layout(bytes)?;
-        // SAFETY: the layout's size is not zero.
-        let pointer = NonNull::new(unsafe { std::alloc::alloc(layout) }).ok_or_else(|| {
-            Error::new(ErrorKind::Io, "out of host memory").found(format!("{bytes} bytes asked"))
-        })?;
-        prefer_huge_pages(pointer, &layout);
-        // SAFETY: the memory is ours and `bytes` long. Not `alloc_zeroed`: it would touch the pages
-        // before the advice about them.
-        unsafe { pointer.as_ptr().write_bytes(0, bytes) };
-        Ok(pointer)
-    }
-
-    unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize) {
-        if let Ok(layout) = Self::layout(bytes) {
-            // SAFETY: by contract `pointer` came from `alloc` with this very layout.
-            unsafe { std::alloc::dealloc(pointer.as_ptr(), layout) }
-        }
-    }
-
-    fn property(&self) -> AllocationProperty {
-        AllocationProperty::Other
-    }
-}
 
 /// Limits of a [`HostPool`].
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +66,21 @@ pub struct HostPoolState {
     pub allocations: u64,
 }
 
+impl HostPoolState {
+    /// Two pools as one.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        Self {
+            leased: self.leased + other.leased,
+            free: self.free + other.free,
+            bytes: self.bytes + other.bytes,
+            // The peaks need not have been at the same time.
+            peak_bytes: self.peak_bytes + other.peak_bytes,
+            allocations: self.allocations + other.allocations,
+        }
+    }
+}
+
 /// A pool of host buffers. Cheap to clone; every lease keeps it alive.
 #[derive(Clone)]
 pub struct HostPool(Arc<Shared>);
@@ -165,6 +95,8 @@ struct Shared {
 #[derive(Default)]
 struct Inner {
     free: Vec<Slot>,
+    /// Surplus buffers that the next lease frees.
+    surplus: Vec<Slot>,
     state: HostPoolState,
 }
 
@@ -192,7 +124,8 @@ impl HostPool {
 
     /// Leases room for `len` float32 values. Contents are whatever the last lease left.
     ///
-    /// The smallest free buffer that is large enough is taken, else a new one is allocated.
+    /// The smallest free buffer that is large enough, and at most twice as large, is taken; else a
+    /// new one is allocated, in place of a free one that is a little too small, if there is one.
     ///
     /// # Errors
     /// The limit stayed reached for the whole timeout, or the allocator refused.
@@ -226,12 +159,13 @@ impl HostPool {
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
-        let fits = inner
-            .free
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.bytes >= bytes);
-        let best = fits.min_by_key(|(_, s)| s.bytes).map(|(i, _)| i);
+        let sizes = || inner.free.iter().map(|s| s.bytes).enumerate();
+        let twice = bytes.saturating_mul(2);
+        let fits = sizes().filter(|&(_, size)| (bytes..=twice).contains(&size));
+        let best = fits.min_by_key(|&(_, size)| size).map(|(i, _)| i);
+        // A buffer of this kind that became too small makes room, so that they do not pile up.
+        let outgrown = sizes().filter(|&(_, size)| size < bytes && size >= bytes / 2);
+        let outgrown = outgrown.max_by_key(|&(_, size)| size).map(|(i, _)| i);
         inner.state.leased += 1;
         if let Some(index) = best {
             let slot = inner.free.swap_remove(index);
@@ -241,10 +175,14 @@ impl HostPool {
                 pool: self.clone(),
             });
         }
+        let mut unwanted = std::mem::take(&mut inner.surplus);
+        unwanted.extend(outgrown.map(|i| inner.free.swap_remove(i)));
+        inner.state.bytes -= unwanted.iter().map(|slot| slot.bytes).sum::<usize>();
         inner.state.bytes += bytes;
         inner.state.peak_bytes = inner.state.peak_bytes.max(inner.state.bytes);
         inner.state.allocations += 1;
         drop(inner);
+        self.0.free(unwanted);
         match self.0.allocator.allocate(bytes) {
             Ok(pointer) => {
                 let slot = Slot { pointer, bytes };
@@ -295,23 +233,34 @@ impl Shared {
     }
 
     /// Takes a buffer home. Called from destructors on foreign threads: short, never panics.
+    ///
+    /// On the copy queue's thread nothing may call the driver, so surplus page-locked buffers wait
+    /// for the next lease.
     fn take_back(&self, slot: Slot) {
+        // SAFETY: the last owner has let go, and the slot is not in the free list yet: nobody else
+        // can reach its `bytes` initialised bytes.
+        let memory = unsafe { std::slice::from_raw_parts_mut(slot.pointer.as_ptr(), slot.bytes) };
+        self.allocator.came_home(memory);
         let mut inner = self.lock();
         inner.state.leased -= 1;
         inner.free.push(slot);
-        let surplus = if inner.free.len() > self.options.keep {
+        let mut surplus = None;
+        if inner.free.len() > self.options.keep {
             let smallest = inner.free.iter().enumerate().min_by_key(|(_, s)| s.bytes);
-            smallest.map(|(i, _)| i).map(|i| inner.free.swap_remove(i))
-        } else {
-            None
-        };
-        if let Some(slot) = &surplus {
-            inner.state.bytes -= slot.bytes;
+            surplus = smallest.map(|(i, _)| i).map(|i| inner.free.swap_remove(i));
         }
+        if self.allocator.property() == AllocationProperty::Pinned {
+            inner.surplus.extend(surplus.take());
+        }
+        inner.state.bytes -= surplus.as_ref().map_or(0, |slot| slot.bytes);
         drop(inner);
         self.returned.notify_one();
-        if let Some(slot) = surplus {
-            // SAFETY: the slot was allocated by this allocator and left the free list for good.
+        self.free(surplus);
+    }
+
+    fn free(&self, slots: impl IntoIterator<Item = Slot>) {
+        for slot in slots {
+            // SAFETY: the slot was allocated by this allocator and left the pool's lists for good.
             unsafe { self.allocator.free(slot.pointer, slot.bytes) }
         }
     }
@@ -320,10 +269,13 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for slot in inner.free.drain(..) {
-            // SAFETY: as above; leases keep the pool alive, so every slot is in the free list now.
-            unsafe { self.allocator.free(slot.pointer, slot.bytes) }
-        }
+        // Leases keep the pool alive, so every slot is in one of the lists now.
+        let slots: Vec<Slot> = inner
+            .free
+            .drain(..)
+            .chain(inner.surplus.drain(..))
+            .collect();
+        self.free(slots);
     }
 }
 
@@ -380,7 +332,7 @@ struct Controller(HostLease);
 
 impl AllocationController for Controller {
     fn alloc_align(&self) -> usize {
-        // What a copy of the bytes gets; Burn's own allocations go no higher.
+        // What a copy of the bytes gets.
         COPY_ALIGN
     }
 

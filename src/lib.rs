@@ -49,7 +49,9 @@
 
 #![warn(missing_docs)]
 
+mod arrange;
 mod array;
+mod augment;
 mod batch;
 mod batcher;
 mod blosc;
@@ -65,54 +67,77 @@ mod dataset;
 mod device;
 mod dims;
 mod error;
+mod fingerprint;
 mod grid;
 mod group;
 mod groups;
 mod host;
+mod host_batch;
+#[cfg(feature = "cube")]
+mod kernel;
 mod keys;
+mod lane;
 mod loader;
 mod local;
 mod lz4;
 mod mask;
+mod mirror;
 mod naming;
+mod noise;
 mod numbers;
 mod ocean;
 mod options;
+mod pass;
 mod permutation;
+mod place;
 mod plan;
 mod pool;
+mod precision;
+mod prefetch;
 mod prepare;
 mod queue;
 mod read;
 mod reader;
+mod readers;
 mod samudra_order;
 mod schedule;
 mod schema;
 mod shard;
 mod sink;
+mod sources;
+mod split;
 mod state;
 mod stats;
 mod store;
 pub mod synth;
 pub mod testing;
 mod time;
+mod trace;
+#[cfg(feature = "cube")]
+mod upload;
 mod window;
 
-pub use batch::ModelBatch;
+pub use augment::{Pick, Transform};
+pub use batch::{ModelBatch, Role};
 pub use batcher::OceanBatcher;
 pub use calendar::{Calendar, Date, DateRange, DateTime};
-pub use counters::LoaderCounters;
+pub use counters::{LoaderCounters, Waits};
 pub use dataset::{BatchContext, DatasetOptions, OceanDataset, OceanPair};
 pub use device::{DeviceChoice, is_cpu};
 pub use error::{Error, ErrorKind, Result};
 pub use grid::{AreaSource, CellAreaWeights, Coordinate, Grid};
 pub use group::ZarrFormat;
 pub use groups::{GroupOrder, Groups};
+#[cfg(feature = "cuda")]
+pub use host::PageLockedMemory;
 pub use host::{
     HOST_ALIGN, HostAllocator, HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory,
 };
-pub use loader::{OceanLoader, Prefetch};
+pub use lane::DevicePath;
+pub use loader::OceanLoader;
 pub use mask::{WetMask, WetMasks};
+pub use mirror::EquatorMirror;
+pub use noise::Noise;
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
 pub use options::{OpenOptions, Strictness};
 pub use plan::{
@@ -120,13 +145,17 @@ pub use plan::{
     read_tasks,
 };
 pub use pool::{READERS_VARIABLE, reader_threads, set_reader_threads};
+pub use precision::Precision;
+pub use prefetch::{Prefetch, PrefetchTo};
 pub use prepare::{ChannelConstants, DevicePreparation, MaskOrder, Preparation};
 pub use read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 pub use schedule::{Batches, Epoch, Order, Schedule, ScheduleSpec, Shard};
 pub use schema::{Channel, DEPTHS, PRESETS, THICKNESSES, parse_channels, preset};
 pub use sink::{Gathered, HostPlanes, PreparedTensors};
+pub use sources::Om4Source;
 pub use state::{Fingerprint, FingerprintBuilder, FingerprintPart, LoaderState, Position};
 pub use stats::{ChannelStats, Statistics};
 pub use store::{MaskReport, Store};
 pub use time::{DEFAULT_GAP_FACTOR, TimeAxis, TimeValues};
+pub use trace::Timeline;
 pub use window::{Window, WindowSpec, inference_starts};

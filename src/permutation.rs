@@ -10,6 +10,11 @@ impl Key {
         Self(seed as u64).child(epoch)
     }
 
+    /// The key's bits, for whoever draws from it.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
     /// A key of its own for part `tag`.
     pub(crate) fn child(self, tag: u64) -> Self {
         Self(mix(mix(self.0).wrapping_add(tag)))

@@ -12,15 +12,21 @@ pub(crate) struct Bounds {
     pub bytes: u64,
 }
 
+/// What becomes of an item when it is the next in line. Runs under the queue's lock: short.
+pub(crate) type NextInLine<T> = Box<dyn Fn(T) -> T + Send + Sync>;
+
 struct State<T> {
     waiting: VecDeque<(T, u64)>,
     bytes: u64,
+    /// Whether the first item waiting has passed through `next_in_line`.
+    first_started: bool,
     producer_gone: bool,
     consumer_gone: bool,
 }
 
 struct Shared<T> {
     bounds: Bounds,
+    next_in_line: NextInLine<T>,
     state: Mutex<State<T>>,
     changed: Condvar,
 }
@@ -47,13 +53,20 @@ pub(crate) struct Consumer<T>(Arc<Shared<T>>);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConsumerGone;
 
-/// A queue within the given bounds.
-pub(crate) fn bounded<T>(bounds: Bounds) -> (Producer<T>, Consumer<T>) {
+/// A queue within the given bounds. An item passes through `next_in_line` at most once: when it is
+/// pushed into an empty queue, or is the first one waiting at [`Consumer::start_next`]. Work that
+/// should be one item ahead of the consumer starts there.
+pub(crate) fn bounded<T>(
+    bounds: Bounds,
+    next_in_line: NextInLine<T>,
+) -> (Producer<T>, Consumer<T>) {
     let shared = Arc::new(Shared {
         bounds,
+        next_in_line,
         state: Mutex::new(State {
             waiting: VecDeque::new(),
             bytes: 0,
+            first_started: false,
             producer_gone: false,
             consumer_gone: false,
         }),
@@ -86,6 +99,13 @@ impl<T> Producer<T> {
         if state.consumer_gone {
             return Err(ConsumerGone);
         }
+        let first = state.waiting.is_empty();
+        state.first_started |= first;
+        let item = if first {
+            (self.0.next_in_line)(item)
+        } else {
+            item
+        };
         state.waiting.push_back((item, bytes));
         state.bytes += bytes;
         self.0.changed.notify_all();
@@ -107,6 +127,7 @@ impl<T> Consumer<T> {
         loop {
             if let Some((item, bytes)) = state.waiting.pop_front() {
                 state.bytes -= bytes;
+                state.first_started = false;
                 self.0.changed.notify_all();
                 return Some(item);
             }
@@ -114,6 +135,23 @@ impl<T> Consumer<T> {
                 return None;
             }
             state = self.0.wait(state);
+        }
+    }
+}
+
+impl<T> Consumer<T> {
+    /// Passes the first item waiting through `next_in_line`, if there is one that has not yet: to
+    /// be called when the item before it needs nothing any more that this one could get ahead of.
+    pub fn start_next(&self) {
+        let mut state = self.0.lock();
+        if state.first_started {
+            return;
+        }
+        if let Some((next, bytes)) = state.waiting.pop_front() {
+            state
+                .waiting
+                .push_front(((self.0.next_in_line)(next), bytes));
+            state.first_started = true;
         }
     }
 }
@@ -135,9 +173,46 @@ impl<T> Drop for Consumer<T> {
 mod tests {
     use super::*;
 
+    fn bounded_plain<T>(bounds: Bounds) -> (Producer<T>, Consumer<T>) {
+        bounded(bounds, Box::new(|item| item))
+    }
+
+    #[test]
+    fn the_first_in_line_is_one_ahead_and_only_one() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let started = seen.clone();
+        let start = move |item: u32| {
+            started.lock().unwrap().push(item);
+            item + 100
+        };
+        let (producer, consumer) = bounded(
+            Bounds {
+                items: 8,
+                bytes: 100,
+            },
+            Box::new(start),
+        );
+        let seen = || seen.lock().unwrap().clone();
+        for i in 0..3 {
+            producer.push(i, 1).unwrap();
+        }
+        assert_eq!(seen(), [0]);
+        assert_eq!(consumer.pop(), Some(100));
+        assert_eq!(seen(), [0], "not before the consumer says so");
+        consumer.start_next();
+        consumer.start_next();
+        assert_eq!(seen(), [0, 1], "once");
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(101), Some(2)));
+        // The queue was empty: the next one is first in line at once.
+        producer.push(3, 1).unwrap();
+        assert_eq!(seen(), [0, 1, 3]);
+        drop(producer);
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(103), None));
+    }
+
     #[test]
     fn order_is_kept_and_the_end_is_seen() {
-        let (producer, consumer) = bounded(Bounds {
+        let (producer, consumer) = bounded_plain(Bounds {
             items: 8,
             bytes: 100,
         });
@@ -154,7 +229,7 @@ mod tests {
 
     /// The largest number of items and bytes that were ever reserved or waiting, against `bounds`.
     fn high_water(bounds: Bounds, sizes: &[u64]) -> (usize, u64) {
-        let (producer, consumer) = bounded(bounds);
+        let (producer, consumer) = bounded_plain(bounds);
         let (mut items, mut bytes) = (0, 0);
         std::thread::scope(|s| {
             s.spawn(move || {
@@ -207,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_gone_consumer_stops_a_waiting_producer_and_frees_what_waits() {
-        let (producer, consumer) = bounded(Bounds { items: 1, bytes: 1 });
+        let (producer, consumer) = bounded_plain(Bounds { items: 1, bytes: 1 });
         let witness = Arc::new(());
         producer.push(witness.clone(), 1).unwrap();
         std::thread::scope(|s| {

@@ -335,62 +335,6 @@ pub struct Shard {
     pub count: usize,
 }
 
-impl Shard {
-    /// Which device of how many Burn means by `DataLoader::slice(start, end)`.
-    ///
-    /// Burn's `split_dataloader` cuts `items` into `count` runs of `items / count`, the last one
-    /// with the remainder, and does not say `count`. This is the smallest count that gives such a
-    /// slice. It is the count Burn had, on every device, if there are more than `(count - 1)³` items:
-    /// always for two devices, from 344 items for eight. With fewer, tell the schedule its [`Shard`]
-    /// directly. A slice of the first tenth is read as the first of ten devices', so this is no way
-    /// to shorten an epoch.
-    ///
-    /// ```
-    /// use burn_om4::Shard;
-    /// assert_eq!(Shard::of_slice(4745, 1186, 2372)?, Shard { index: 1, count: 4 });
-    /// assert_eq!(Shard::of_slice(4745, 3558, 4745)?, Shard { index: 3, count: 4 });
-    /// assert!(Shard::of_slice(4745, 1000, 2001).is_err());
-    /// # Ok::<(), burn_om4::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// No equal split has this slice, or it is empty because there are fewer items than devices.
-    pub fn of_slice(items: usize, start: usize, end: usize) -> Result<Self> {
-        let refused = || {
-            Error::config("not a slice that splits the items equally between devices")
-                .expected(format!(
-                    "one of n slices of {items} items, {items} / n long each"
-                ))
-                .found(format!("{start}..{end}"))
-        };
-        if start >= end || end > items {
-            return Err(refused());
-        }
-        if (start, end) == (0, items) {
-            return Ok(Self { index: 0, count: 1 });
-        }
-        if end == items {
-            // The last one: `start` is `count - 1` steps.
-            let last = |count: &usize| {
-                start.is_multiple_of(count - 1) && items / count == start / (count - 1)
-            };
-            let count = (2..=start + 1).find(last).ok_or_else(refused)?;
-            return Ok(Self {
-                index: count - 1,
-                count,
-            });
-        }
-        let step = end - start;
-        let index = start / step;
-        // Counts with `items / count == step`, and not the last slice.
-        let count = (items / (step + 1) + 1).max(index + 2);
-        if !start.is_multiple_of(step) || items / count != step {
-            return Err(refused());
-        }
-        Ok(Self { index, count })
-    }
-}
-
 /// The batches of one epoch on one rank. Cheap to clone, and to send to another thread.
 #[derive(Clone)]
 pub struct Epoch {

@@ -11,7 +11,7 @@ use std::hash::Hasher;
 const VERSION: u32 = 1;
 
 /// How far a run is: everything before has been delivered, and nothing after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The epoch, as [`Schedule::epoch`] counts.
     pub epoch: u64,
@@ -127,6 +127,8 @@ impl LoaderState {
     /// Anything in the table above that forbids it, named with what was saved and what is there.
     pub fn resume(&self, schedule: &Schedule, store: &Fingerprint) -> Result<Position> {
         let spec = schedule.spec();
+        // A state inside another document was not read by `from_json`.
+        same("version", &self.version, &VERSION)?;
         self.store.check(store)?;
         same("order", &self.order, &spec.order.to_string())?;
         same("seed", &self.seed, &spec.seed)?;
@@ -250,6 +252,12 @@ impl Fingerprint {
     /// The digest of a part, as 32 hexadecimal digits.
     pub fn part(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+
+    /// With one part more, or another digest of a part.
+    pub(crate) fn with(mut self, name: &str, part: FingerprintPart) -> Self {
+        self.0.insert(name.to_owned(), part.finish());
+        self
     }
 
     /// Compares a saved fingerprint (`self`) with the present one.

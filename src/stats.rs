@@ -98,7 +98,7 @@ impl Statistics {
         };
         let strict = self.strictness == Strictness::Strict;
         let bad_std = stats.std < 0.0 || stats.std.is_infinite();
-        if bad_std || (strict && !(stats.std > 0.0)) {
+        if bad_std || (strict && (stats.std.is_nan() || stats.std <= 0.0)) {
             return Err(self
                 .stds
                 .unusable(channel, "finite and above zero", stats.std));

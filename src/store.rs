@@ -466,7 +466,7 @@ fn check_extents(
                 let (expected, source) = levels.get_or_insert((*extent, meta.name.clone()));
                 if extent != expected {
                     return Err(bad(format!("not as many levels as array {source}"))
-                        .expected(&*expected)
+                        .expected(*expected)
                         .found(extent));
                 }
             }

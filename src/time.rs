@@ -116,6 +116,11 @@ impl TimeAxis {
         Ok(axis)
     }
 
+    /// Every row's time, microseconds.
+    pub(crate) fn micros(&self) -> &[i64] {
+        &self.micros
+    }
+
     /// Number of rows, at least 1.
     pub fn len(&self) -> usize {
         self.micros.len()

@@ -248,7 +248,11 @@ fn what_nobody_asked_for_may_be_anything() {
     read_all(&open).unwrap();
     let both = strict().with_channels([zos, "so_3".parse().unwrap()]);
     let e = Store::open(store.root(), &both).unwrap_err();
-    says(&e, ErrorKind::Metadata, &["so_3", "[zos]"]);
+    says(
+        &e,
+        ErrorKind::Metadata,
+        &["so_3", "[packed, time, v_edge, zos]"],
+    );
 }
 
 // ---- dimensions and shapes

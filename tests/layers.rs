@@ -5,20 +5,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const PLANNING: &[&str] = &[
+    "arrange",
     "calendar",
     "claims",
     "cpython_random",
     "error",
     "groups",
     "permutation",
+    "place",
     "plan",
+    "prefetch",
     "queue",
     "read",
+    "readers",
     "samudra_order",
     "schedule",
     "schema",
+    "split",
     "state",
     "time",
+    "trace",
     "window",
 ];
 const READING: &[&str] = &[
@@ -28,8 +34,28 @@ const READING: &[&str] = &[
 /// Writes stores; knows what reading knows.
 const WRITING: &[&str] = &["synth"];
 const DEVICE: &[&str] = &[
-    "batch", "batcher", "counters", "dataset", "device", "host", "loader", "ocean", "prepare",
-    "sink", "testing",
+    "augment",
+    "batch",
+    "batcher",
+    "counters",
+    "dataset",
+    "device",
+    "fingerprint",
+    "host",
+    "host_batch",
+    "kernel",
+    "lane",
+    "loader",
+    "mirror",
+    "noise",
+    "ocean",
+    "pass",
+    "precision",
+    "prepare",
+    "sink",
+    "sources",
+    "testing",
+    "upload",
 ];
 
 fn sources() -> Vec<(String, PathBuf)> {

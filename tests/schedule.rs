@@ -448,42 +448,6 @@ fn shuffles_permute_the_batches_of_several_groups() {
     assert!(firsts.iter().all(|c| (13..=37).contains(c)), "{firsts:?}");
 }
 
-/// As `split_dataloader` of burn-core 0.22.1 cuts items.
-fn burn_slices(items: usize, devices: usize) -> Vec<(usize, usize)> {
-    let step = items / devices;
-    let end = |i| {
-        if i == devices - 1 {
-            items
-        } else {
-            (i + 1) * step
-        }
-    };
-    (0..devices).map(|i| (i * step, end(i))).collect()
-}
-
-#[test]
-fn burns_slices_name_their_device() {
-    for count in 1..=9usize {
-        let enough = (count - 1).pow(3).max(count - 1) + 1;
-        for items in (enough..enough + 300).chain([4745, 1_000_003]) {
-            for (index, (start, end)) in burn_slices(items, count).into_iter().enumerate() {
-                let shard = Shard::of_slice(items, start, end).unwrap();
-                assert_eq!(shard, Shard { index, count }, "{items} {start}..{end}");
-            }
-        }
-    }
-    // The bound is sharp: 27 items, four devices.
-    let last = burn_slices(27, 4)[3];
-    assert_eq!(Shard::of_slice(27, last.0, last.1).unwrap().count, 3);
-    // Below it, at least a count that has such a device: of 11, four slices of two have three before.
-    let fourth = Shard { index: 3, count: 5 };
-    assert_eq!(Shard::of_slice(11, 6, 8).unwrap(), fourth);
-    for (start, end) in [(0, 0), (5, 4), (3, 13), (1, 3), (1, 12), (4, 11)] {
-        let error = Shard::of_slice(12, start, end).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Config, "{start}..{end}");
-    }
-}
-
 #[test]
 fn shards_are_disjoint_equally_long_and_dealt_anew() {
     let groups = Groups::by_key([(57, 3), (40, 1)]).unwrap();

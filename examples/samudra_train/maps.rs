@@ -1,5 +1,7 @@
 //! Pictures of a forecast: maps of truth, prediction and error, and curves of error against lead.
 
+// The path also holds where a test includes this file.
+#[path = "maps/canvas.rs"]
 mod canvas;
 
 use anyhow::ensure;

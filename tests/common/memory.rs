@@ -17,11 +17,8 @@ pub fn memory_source(rows: usize) -> MemorySource {
     })
 }
 
-/// A data set over one source, with means 0, deviations 1, all cells wet, daily times, history 1.
-pub fn try_memory_dataset(
-    source: impl PlaneSource + 'static,
-    steps: usize,
-) -> burn_om4::Result<OceanDataset> {
+/// An ocean on a source: means 0, deviations 1, all cells wet, one row at each of these days.
+pub fn memory_ocean(source: impl PlaneSource + 'static, days: Vec<i64>) -> burn_om4::Result<Ocean> {
     let wet = Arc::new(WetMask::new(
         source.plane(),
         vec![true; source.plane().cells()],
@@ -34,9 +31,8 @@ pub fn try_memory_dataset(
         },
         unit: None,
     };
-    let days = TimeValues::Int((0..source.rows() as i64).collect());
-    let ocean = Ocean {
-        time: TimeAxis::decode(&days, "days since 2000-01-01", "julian")?,
+    Ok(Ocean {
+        time: TimeAxis::decode(&TimeValues::Int(days), "days since 2000-01-01", "julian")?,
         grid: Arc::new(Grid::of_shape(source.plane())),
         surface: wet,
         channels: source
@@ -46,21 +42,29 @@ pub fn try_memory_dataset(
             .collect(),
         planes: Arc::new(source),
         warnings: Vec::new(),
-    };
+    })
+}
+
+/// The channels of [`memory_source`], history 1 and this many steps.
+pub fn memory_options(steps: usize) -> DatasetOptions {
     let names = |list: &[&str]| list.iter().map(|n| n.parse().unwrap()).collect();
-    let options = DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"])).with_window(
-        WindowSpec {
-            steps,
-            ..WindowSpec::default()
-        },
-    );
-    OceanDataset::from_oceans(
-        vec![OceanPair {
-            input: ocean,
-            label: None,
-        }],
-        &options,
-    )
+    DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"])).with_window(WindowSpec {
+        steps,
+        ..WindowSpec::default()
+    })
+}
+
+/// A data set over one source with daily times.
+pub fn try_memory_dataset(
+    source: impl PlaneSource + 'static,
+    steps: usize,
+) -> burn_om4::Result<OceanDataset> {
+    let days = (0..source.rows() as i64).collect();
+    let pair = OceanPair {
+        input: memory_ocean(source, days)?,
+        label: None,
+    };
+    OceanDataset::from_oceans(vec![pair], &memory_options(steps))
 }
 
 /// As [`try_memory_dataset`], which must succeed.

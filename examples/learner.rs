@@ -1,0 +1,161 @@
+//! The loader in Burn's own training loop: `Learner` with metrics, checkpoints and a renderer.
+//!
+//! ```sh
+//! cargo run --release --example learner
+//! ```
+//!
+//! It learns the small ocean of `samudra_train` for a moment; that example has the whole recipe.
+
+#[allow(dead_code)]
+#[path = "samudra_train/ocean.rs"]
+mod ocean;
+
+use anyhow::{Context, Result};
+use burn::module::Module;
+use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
+use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
+use burn::tensor::{Device, ExecutionError, Tensor};
+use burn::train::metric::{Adaptor, ItemLazy, LearningRateMetric, LossInput, LossMetric};
+use burn::train::{InferenceStep, Learner, SupervisedTraining, TrainOutput, TrainStep};
+use burn_om4::{
+    DatasetOptions, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch,
+    Schedule, ScheduleSpec, parse_channels,
+};
+use samudra::{Grid, RolloutStep, Samudra, SamudraConfig, clip_total_norm};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A Samudra network that takes its batches from the loader.
+#[derive(Module, Debug)]
+pub struct Emulator {
+    network: Samudra,
+}
+
+/// What metrics are made of.
+pub struct Outcome {
+    loss: Tensor<1>,
+}
+
+impl ItemLazy for Outcome {
+    fn sync(self) -> Result<Self, ExecutionError> {
+        self.loss.device().flush()?;
+        let loss = self.loss.without_autodiff();
+        Ok(Self { loss })
+    }
+}
+
+impl Adaptor<LossInput> for Outcome {
+    fn adapt(&self) -> LossInput {
+        LossInput::new(self.loss.clone())
+    }
+}
+
+impl Emulator {
+    fn loss(&self, batch: &ModelBatch) -> Outcome {
+        let steps = (0..batch.steps()).map(|step| RolloutStep {
+            boundary: batch.boundary(step),
+            label: batch.label(step),
+        });
+        let input = batch.input(0).expect("every batch has its first input");
+        let loss = self
+            .network
+            .rollout_loss(input, steps, batch.label_mask(), None);
+        Outcome { loss: loss.total }
+    }
+}
+
+impl TrainStep for Emulator {
+    type Input = ModelBatch;
+    type Output = Outcome;
+
+    fn step(&self, batch: ModelBatch) -> TrainOutput<Outcome> {
+        let outcome = self.loss(&batch);
+        TrainOutput::new(self, outcome.loss.backward(), outcome)
+    }
+
+    /// The recipe clips all gradients together; Burn's own clipping takes them one by one.
+    fn optimize(
+        self,
+        optimiser: &mut ModuleOptimizer,
+        rate: ModuleLearningRate,
+        mut gradients: GradientsParams,
+    ) -> Self {
+        clip_total_norm(&self, &mut gradients, 1.0).expect("finite gradients");
+        optimiser.step(rate, self, gradients)
+    }
+}
+
+impl InferenceStep for Emulator {
+    type Input = ModelBatch;
+    type Output = Outcome;
+
+    fn step(&self, batch: ModelBatch) -> Outcome {
+        self.loss(&batch)
+    }
+}
+
+/// A loader over some days of the store in `dir`.
+fn loader(dir: &Path, days: &str, order: Order, device: &Device) -> Result<OceanLoader> {
+    let [prognostic, boundary] = [ocean::PROGNOSTIC, ocean::BOUNDARY].map(parse_channels);
+    let options = DatasetOptions::new(prognostic?, boundary?).with_time(days.parse()?);
+    let dataset = OceanDataset::open(&Om4Paths::in_dir(dir), &options)?;
+    let spec = ScheduleSpec {
+        order,
+        batch_size: 4,
+        ..ScheduleSpec::default()
+    };
+    let schedule = Schedule::new(spec, dataset.groups())?;
+    let batcher = OceanBatcher::new(dataset);
+    Ok(OceanLoader::new(
+        batcher,
+        schedule,
+        Prefetch::default(),
+        device,
+    )?)
+}
+
+/// Trains on the store in `dir`; checkpoints, logs and metrics go to `out`.
+///
+/// # Errors
+/// A store that cannot be opened, and whatever ended the training early, a failed read included.
+pub fn train(dir: &Path, out: &Path, days: [&str; 2], epochs: usize) -> Result<Emulator> {
+    let device = Device::flex();
+    let train = loader(dir, days[0], Order::Shuffled, &device)?;
+    let valid = loader(dir, days[1], Order::Sequential, &device)?;
+    let context = train.batcher().dataset().context(0).clone();
+    let config = SamudraConfig::tiny(context.prognostic().len(), context.boundary().len());
+    let grid = Grid::new(context.grid().ny(), context.grid().nx());
+    let network = config.init(&grid, 15, &device.clone().autodiff())?;
+
+    let steps = epochs * train.batches() as usize;
+    let schedule = CosineAnnealingLrSchedulerConfig::new(5e-3, steps)
+        .init()
+        .map_err(anyhow::Error::msg)?;
+    let optimiser = AdamConfig::new().with_epsilon(1e-8).init();
+    let training = SupervisedTraining::new(out, Arc::new(train), Arc::new(valid))
+        .metric_train_numeric(LossMetric::new())
+        .metric_valid_numeric(LossMetric::new())
+        .metric_train_numeric(LearningRateMetric::new())
+        .with_default_checkpointers()
+        .num_epochs(epochs);
+    let result = training.launch(Learner::new(Emulator { network }, optimiser, schedule));
+    match result.error {
+        Some(error) => Err(error).context("training ended early"),
+        None => Ok(result.model),
+    }
+}
+
+#[allow(dead_code)]
+fn main() -> Result<()> {
+    let store = Path::new("target/demo_ocean");
+    ocean::write_demo(store, |_| ())?;
+    let out = Path::new("target/learner");
+    // A year, and a season to validate on.
+    let days = ["2001-01-01..2001-12-31", "2004-01-01..2004-03-31"];
+    let emulator = train(store, out, days, 3)?;
+    let weights = out.join("emulator.safetensors");
+    emulator.network.state_dict().write_safetensors(&weights)?;
+    println!("wrote {}", weights.display());
+    Ok(())
+}

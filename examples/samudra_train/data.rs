@@ -1,0 +1,156 @@
+//! From options to loaders.
+
+use crate::options::Options;
+use anyhow::{Context, Result, bail, ensure};
+use burn::tensor::Device;
+use burn_om4::{
+    Channel, DatasetOptions, DateRange, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
+    PRESETS, Prefetch, Schedule, ScheduleSpec, WindowSpec, preset,
+};
+use std::path::Path;
+
+/// What to learn: a store, its channels, and its days.
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub paths: Om4Paths,
+    pub prognostic: Vec<Channel>,
+    pub boundary: Vec<Channel>,
+    pub window: WindowSpec,
+    pub train_time: DateRange,
+    pub val_time: DateRange,
+}
+
+/// What a task takes where the options are silent.
+pub struct Defaults<'a> {
+    pub prognostic: &'a str,
+    pub boundary: &'a str,
+    /// Days to train and to validate on; `None` cuts the store's rows 80 to 20.
+    pub times: Option<[&'a str; 2]>,
+}
+
+/// Channels of the published runs.
+pub const PUBLISHED: Defaults = Defaults {
+    prognostic: "thermo_dynamic_all",
+    boundary: "tau_hfds",
+    times: None,
+};
+
+impl Task {
+    /// The store in `dir`, by the options.
+    ///
+    /// # Errors
+    /// A store that cannot be opened, where the days to use depend on it.
+    pub fn new(dir: &Path, options: &Options, defaults: &Defaults) -> Result<Self> {
+        let paths = Om4Paths::in_dir(dir);
+        ensure!(
+            paths.data.is_dir(),
+            "{} is not there: --data names the folder that holds OM4.zarr, OM4_means.zarr and \
+             OM4_stds.zarr",
+            paths.data.display()
+        );
+        let listed = |given: &Option<crate::options::Channels>, default: &str| match given {
+            Some(channels) => Ok(channels.0.clone()),
+            None => burn_om4::parse_channels(default),
+        };
+        let prognostic = listed(&options.prognostic, defaults.prognostic)?;
+        let boundary = listed(&options.boundary, defaults.boundary)?;
+        let window = WindowSpec::default()
+            .with_history(options.hist)
+            .with_steps(options.steps)
+            .with_stride(options.stride);
+        let times = match (options.train_time, options.val_time, defaults.times) {
+            (Some(train), Some(val), _) => [train, val],
+            (None, None, Some([train, val])) => [train.parse()?, val.parse()?],
+            (None, None, None) => {
+                let all = DatasetOptions::new(prognostic.clone(), boundary.clone())
+                    .with_window(window.clone());
+                cut(&OceanDataset::open(&paths, &all)?)?
+            }
+            _ => bail!("give both --train-time and --val-time, or neither"),
+        };
+        let [train_time, val_time] = times;
+        Ok(Self {
+            paths,
+            prognostic,
+            boundary,
+            window,
+            train_time,
+            val_time,
+        })
+    }
+
+    fn open(&self, time: DateRange) -> Result<OceanDataset> {
+        let options = DatasetOptions::new(self.prognostic.clone(), self.boundary.clone())
+            .with_window(self.window.clone())
+            .with_time(time);
+        Ok(OceanDataset::open(&self.paths, &options)?)
+    }
+}
+
+/// The first 80 % and the last 20 % of a store's rows.
+fn cut(dataset: &OceanDataset) -> Result<[DateRange; 2]> {
+    let time = dataset.context(0).time();
+    let first = time.len() * 4 / 5;
+    ensure!(
+        first > 0 && time.date(first - 1) < time.date(first),
+        "the store's rows cannot be cut between two days: give --train-time and --val-time"
+    );
+    let range = |start, end| DateRange {
+        start: time.date(start),
+        end: time.date(end),
+    };
+    Ok([range(0, first - 1), range(first, time.len() - 1)])
+}
+
+/// Batches to learn from, and batches to be judged by.
+pub struct Loaders {
+    pub train: OceanLoader,
+    pub validation: OceanLoader,
+}
+
+impl Loaders {
+    /// Opens the store once for each.
+    ///
+    /// # Errors
+    /// A malformed store, a missing channel, too few rows for a window.
+    pub fn open(task: &Task, options: &Options, device: &Device) -> Result<Self> {
+        let loader = |time, order, rank, world| -> Result<OceanLoader> {
+            let dataset = task.open(time)?;
+            // Nothing is dropped: a short batch comes last, and counts its windows only.
+            let spec = ScheduleSpec {
+                order,
+                seed: i64::from(options.seed),
+                batch_size: options.batch_size,
+                rank,
+                world,
+                ..ScheduleSpec::default()
+            };
+            let schedule = Schedule::new(spec, dataset.groups())?;
+            let prefetch = Prefetch {
+                batches: options.prefetch,
+                ..Prefetch::default()
+            };
+            let batcher = OceanBatcher::new(dataset);
+            Ok(OceanLoader::new(batcher, schedule, prefetch, device)?)
+        };
+        let (rank, world) = (options.rank.unwrap_or(0), options.world.unwrap_or(1));
+        let train = loader(task.train_time, Order::Shuffled, rank, world)
+            .with_context(|| format!("windows to train on, {}", task.train_time))?;
+        let validation = loader(task.val_time, Order::Sequential, 0, 1)
+            .with_context(|| format!("windows to validate on, {}", task.val_time))?;
+        Ok(Self { train, validation })
+    }
+}
+
+/// A list of channels, or the name of the preset that a long list is.
+pub fn describe(channels: &[Channel]) -> String {
+    let same = |name: &&&str| preset(name).as_deref() == Some(channels);
+    match PRESETS.iter().filter(|_| channels.len() > 6).find(same) {
+        Some(name) => format!("{name} ({} channels)", channels.len()),
+        None => channels
+            .iter()
+            .map(Channel::name)
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}

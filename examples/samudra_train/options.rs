@@ -1,0 +1,153 @@
+//! The command line.
+
+use crate::ranks::Rank;
+use anyhow::Result;
+use burn_om4::{Channel, DateRange, DeviceChoice, parse_channels};
+use clap::{Parser, ValueEnum};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Trains a Samudra ocean emulator and compares it with persistence.
+///
+/// Without arguments it makes a small ocean of its own, learns it, and says how well: a check of the
+/// whole path that takes minutes on a CPU.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "samudra_train", version)]
+pub struct Options {
+    /// Folder that holds OM4.zarr, OM4_means.zarr and OM4_stds.zarr [default: a small ocean, written
+    /// once to target/demo_ocean].
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// Channels to predict: a preset or a comma-separated list [default: thermo_dynamic_all; with
+    /// the small ocean its own five].
+    #[arg(long, value_name = "LIST")]
+    pub prognostic: Option<Channels>,
+
+    /// Channels that drive them: a preset or a comma-separated list [default: tau_hfds].
+    #[arg(long, value_name = "LIST")]
+    pub boundary: Option<Channels>,
+
+    /// Times in the input beside the newest one.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub hist: usize,
+
+    /// Rollout steps of training and validation; each predicts hist + 1 times.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub steps: usize,
+
+    /// Rows of the store from one time of a window to the next.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub stride: usize,
+
+    /// Windows per batch.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub batch_size: usize,
+
+    /// Passes over the training windows [default: tiny as many as make 432 steps, others 70].
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<usize>,
+
+    /// Learning rate at the start; it falls to zero along half a cosine until the last step
+    /// [default: tiny 0.005, others 0.0006].
+    #[arg(long, value_name = "RATE")]
+    pub lr: Option<f64>,
+
+    /// Seed of the weights and of the order of windows.
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub seed: u32,
+
+    /// First and last day to train on, such as 1975-01-01..2012-12-31. Give both ranges or neither
+    /// [default: the first 80 % of the rows].
+    #[arg(long, value_name = "A..B", requires = "val_time")]
+    pub train_time: Option<DateRange>,
+
+    /// First and last day to validate on [default: the last 20 % of the rows].
+    #[arg(long, value_name = "A..B", requires = "train_time")]
+    pub val_time: Option<DateRange>,
+
+    /// Size of the network; the others are the published ones.
+    #[arg(long, value_enum, default_value_t = Model::Tiny)]
+    pub model: Model,
+
+    /// auto, cpu, cuda, cuda:N or vulkan.
+    #[arg(long, default_value = "auto")]
+    pub device: DeviceChoice,
+
+    /// Batches read ahead; 0 reads each when it is asked for.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub prefetch: usize,
+
+    /// Threads that read and decode [default: one per core].
+    #[arg(long, value_name = "N")]
+    pub readers: Option<NonZeroUsize>,
+
+    /// Steps from one checkpoint to the next [default: one when told to stop by SIGTERM or SIGUSR1].
+    #[arg(long, value_name = "N")]
+    pub save_every: Option<NonZeroUsize>,
+
+    /// Go on from the newest checkpoint in the --out folder; from the beginning if there is none.
+    #[arg(long)]
+    pub resume: bool,
+
+    /// Which of --world processes this is, from 0: it takes its share of the training batches, trains
+    /// a network of its own (no gradients are exchanged) and writes to its own folder inside --out
+    /// [default: SLURM_PROCID, else 0].
+    #[arg(long, value_name = "N", requires = "world")]
+    pub rank: Option<usize>,
+
+    /// Number of processes [default: SLURM_NTASKS, else 1].
+    #[arg(long, value_name = "N", requires = "rank")]
+    pub world: Option<usize>,
+
+    /// Folder for checkpoints, weights, maps and, unless --report says otherwise, the report.
+    #[arg(long, value_name = "DIR", default_value = "target/samudra_train")]
+    pub out: PathBuf,
+
+    /// The report [default: report.json in the --out folder].
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+impl Options {
+    /// With the rank and the world that the options or else the environment (`variable`) say, and a
+    /// folder of its own for each of several ranks.
+    ///
+    /// # Errors
+    /// Half an answer, no number, or a rank that is not below the world.
+    pub fn of_rank(mut self, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let Rank { rank, world } = Rank::find(self.rank, self.world, variable)?;
+        (self.rank, self.world) = (Some(rank), Some(world));
+        if world > 1 {
+            self.out = self.out.join(format!("rank-{rank}"));
+        }
+        Ok(self)
+    }
+}
+
+/// Which network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// Tens of thousands of parameters; learns on a CPU.
+    Tiny,
+    /// Samudra: widths 200 to 400.
+    V1,
+    /// Samudra 2: widths 280 to 520.
+    V2,
+    /// Samudra 2 with instance norm, for quarter degree.
+    V2Highres,
+}
+
+/// Channels by a preset's name or by their own.
+#[derive(Clone, Debug)]
+pub struct Channels(pub Vec<Channel>);
+
+impl FromStr for Channels {
+    type Err = burn_om4::Error;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        parse_channels(text).map(Self)
+    }
+}

@@ -1,0 +1,267 @@
+//! A run from options to report.
+
+use crate::checkpoint::{Checkpoints, Recipe};
+use crate::data::{Defaults, Loaders, PUBLISHED, Task, describe};
+use crate::learn::{Keeping, learn};
+use crate::options::{Model, Options};
+use crate::pictures;
+use crate::progress::Progress;
+use crate::report::{LoaderReport, Report, loader_summary, skills, table};
+use crate::stop::Stop;
+use crate::{model, ocean};
+use anyhow::{Context, Result, ensure};
+use burn::module::Module;
+use burn::tensor::Device;
+use burn_om4::{Channel, DateRange};
+use samudra::{Samudra, SamudraConfig};
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Where the small ocean is kept.
+const DEMO: &str = "target/demo_ocean";
+/// Steps of the tiny network's recipe, with which its rate goes together.
+const TINY_STEPS: usize = 432;
+const TINY_RATE: f64 = 5e-3;
+/// The published recipe.
+const EPOCHS: usize = 70;
+const RATE: f64 = 6e-4;
+
+/// What a run left.
+pub struct Outcome {
+    pub report: Report<Config>,
+    /// Whether it was the small ocean.
+    pub demo: bool,
+}
+
+/// What was asked for, defaults filled in.
+#[derive(Clone, Debug, Serialize)]
+pub struct Config {
+    pub data: PathBuf,
+    pub prognostic: Vec<Channel>,
+    pub boundary: Vec<Channel>,
+    pub hist: usize,
+    pub steps: usize,
+    pub stride: usize,
+    pub batch_size: usize,
+    pub epochs: usize,
+    pub lr: f64,
+    pub seed: u32,
+    pub train_time: DateRange,
+    pub val_time: DateRange,
+    pub model: Model,
+    pub network: SamudraConfig,
+    pub parameters: usize,
+    pub device: String,
+    pub prefetch: usize,
+    pub readers: usize,
+    pub rank: usize,
+    pub world: usize,
+}
+
+impl Config {
+    /// All that decides what is learned. Where the store lies, the device and how it is read do not.
+    pub fn recipe(&self) -> Result<Recipe> {
+        let config = serde_json::to_value(self)?;
+        let fields = config.as_object().into_iter().flatten();
+        let decides = |key: &str| !["data", "device", "prefetch", "readers"].contains(&key);
+        let kept = fields.filter(|(key, _)| decides(key));
+        Ok(kept.map(|(k, v)| (k.clone(), v.to_string())).collect())
+    }
+}
+
+/// Trains, validates, and writes report, maps and weights.
+///
+/// # Errors
+/// Whatever cannot be opened, read, trained or written;
+/// [`Interrupted`](crate::stop::Interrupted) when told to stop.
+pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
+    let options = &options.clone().of_rank(|name| std::env::var(name).ok())?;
+    if let Some(readers) = options.readers {
+        burn_om4::set_reader_threads(readers)?;
+    }
+    let device = options.device.open()?;
+    let task = match &options.data {
+        Some(dir) => Task::new(dir, options, &PUBLISHED)?,
+        None => Task::new(demo()?, options, &SMALL_OCEAN)?,
+    };
+    let loaders = Loaders::open(&task, options, &device)?;
+    let (network, config) = prepare(&task, &loaders, options, &device)?;
+    println!("{}", facts(&task, &loaders, &config)?);
+
+    std::fs::create_dir_all(&options.out)
+        .with_context(|| format!("creating {}", options.out.display()))?;
+    let started = Instant::now();
+    let keeping = Keeping {
+        checkpoints: Checkpoints::of(&options.out),
+        every: options.save_every.map(NonZeroUsize::get),
+        resume: options.resume,
+        stop: stop.clone(),
+    };
+    let learned = learn(network, loaders, &config, &device, &keeping)?;
+    let loaders = &learned.loaders;
+    let context = loaders.validation.batcher().dataset().context(0);
+    let report = Report {
+        validation: skills(&learned.scores, context),
+        validation_windows: learned.scores.windows(),
+        epochs: learned.epochs,
+        config,
+        loader: LoaderReport {
+            train: loaders.train.counters(),
+            validation: loaders.validation.counters(),
+        },
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    print!("\n{}", table(&report.validation));
+    println!("\n{}", loader_summary(&report.loader));
+    let pictures = pictures::draw(&learned.network, &loaders.validation, &report, options)?;
+    let weights = options.out.join("samudra.safetensors");
+    learned.network.state_dict().write_safetensors(&weights)?;
+    let path = options
+        .report
+        .clone()
+        .unwrap_or_else(|| options.out.join("report.json"));
+    report.write(&path)?;
+    for file in pictures.iter().chain([&weights, &path]) {
+        println!("wrote {}", file.display());
+    }
+    Ok(Outcome {
+        report,
+        demo: options.data.is_none(),
+    })
+}
+
+/// The small ocean's own channels and years.
+const SMALL_OCEAN: Defaults = Defaults {
+    prognostic: ocean::PROGNOSTIC,
+    boundary: ocean::BOUNDARY,
+    times: Some([ocean::TRAIN, ocean::VALIDATION]),
+};
+
+/// Writes the small ocean unless it is there.
+fn demo() -> Result<&'static Path> {
+    let dir = Path::new(DEMO);
+    let progress = Progress::new("making an ocean", 100);
+    ocean::write_demo(dir, |done| progress.at((100.0 * done) as u64))?;
+    progress.finish();
+    Ok(dir)
+}
+
+/// The network, and the options with all defaults filled in.
+fn prepare(
+    task: &Task,
+    loaders: &Loaders,
+    options: &Options,
+    device: &Device,
+) -> Result<(Samudra, Config)> {
+    let context = loaders.train.batcher().dataset().context(0);
+    let network = model::config(options.model, context);
+    let built = network.init(
+        &model::grid(context.grid()),
+        u64::from(options.seed),
+        &device.clone().autodiff(),
+    )?;
+    let batches = loaders.train.batches() as usize;
+    let (epochs, rate) = match options.model {
+        Model::Tiny => (TINY_STEPS.div_ceil(batches), TINY_RATE),
+        Model::V1 | Model::V2 | Model::V2Highres => (EPOCHS, RATE),
+    };
+    let config = Config {
+        data: task.paths.data.clone(),
+        prognostic: task.prognostic.clone(),
+        boundary: task.boundary.clone(),
+        hist: options.hist,
+        steps: options.steps,
+        stride: options.stride,
+        batch_size: options.batch_size,
+        epochs: options.epochs.unwrap_or(epochs),
+        lr: options.lr.unwrap_or(rate),
+        seed: options.seed,
+        train_time: task.train_time,
+        val_time: task.val_time,
+        model: options.model,
+        network,
+        parameters: built.num_params(),
+        device: format!("{device:?}"),
+        prefetch: options.prefetch,
+        readers: burn_om4::reader_threads()?,
+        rank: options.rank.unwrap_or(0),
+        world: options.world.unwrap_or(1),
+    };
+    ensure!(config.epochs > 0, "--epochs must be at least 1");
+    ensure!(config.lr > 0.0, "--lr must be above 0");
+    Ok((built, config))
+}
+
+/// A few lines on what is about to happen.
+fn facts(task: &Task, loaders: &Loaders, config: &Config) -> Result<String> {
+    let dataset = loaders.train.batcher().dataset();
+    let context = dataset.context(0);
+    let (time, shape) = (context.time(), context.shape());
+    let first = loaders.train.schedule().epoch(0).batch(0);
+    let windows: Vec<_> = first
+        .iter()
+        .filter_map(|i| dataset.window(*i as usize))
+        .collect();
+    let plan = dataset.plan(&windows)?;
+    let validation = loaders.validation.batcher().dataset().windows();
+    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let lines = [
+        (
+            "store",
+            format!(
+                "{}, {} x {} cells, {} rows from {} to {}",
+                task.paths.data.display(),
+                shape.ny,
+                shape.nx,
+                time.len(),
+                time.date(0),
+                time.date(time.len() - 1),
+            ),
+        ),
+        ("predicted", describe(&task.prognostic)),
+        ("given", describe(&task.boundary)),
+        (
+            "windows",
+            format!(
+                "{} in and out, {}, stride {}: {} in {}, {validation} to validate in {}",
+                plural(config.hist + 1, "time"),
+                plural(config.steps, "step"),
+                config.stride,
+                dataset.windows(),
+                task.train_time,
+                task.val_time,
+            ),
+        ),
+        (
+            "batches",
+            format!(
+                "{} of {}; the first shows {} planes and reads {} ({:.1} times fewer)",
+                loaders.train.batches(),
+                plural(config.batch_size, "window"),
+                plan.touched_planes(),
+                plan.unique_planes(),
+                plan.touched_planes() as f64 / plan.unique_planes() as f64,
+            ),
+        ),
+        (
+            "network",
+            format!(
+                "widths {:?}, {} parameters, on {}",
+                config.network.widths, config.parameters, config.device,
+            ),
+        ),
+        (
+            "recipe",
+            format!(
+                "{}, learning rate {}, seed {}",
+                plural(config.epochs, "epoch"),
+                config.lr,
+                config.seed,
+            ),
+        ),
+    ];
+    let lines = lines.map(|(what, text)| format!("{what:<10} {text}"));
+    Ok(lines.join("\n"))
+}

@@ -1,0 +1,347 @@
+//! A batch in host memory: leased, read and, for a CPU device, prepared.
+
+use crate::arrange::Arrangement;
+use crate::carry::{Ahead, Part};
+use crate::dataset::{Group, LabelSource, Source};
+use crate::error::Result;
+use crate::host::{HostLease, HostPool};
+use crate::lane::PreparedBy;
+use crate::plan::{BatchPlan, Gather};
+use crate::read::{PlaneRequest, PlaneShape, PlaneSource, ReadCounts};
+use crate::sink::{Gathered, HostPlanes, PreparedTensors};
+use crate::window::Window;
+
+/// A batch that has been read and waits, in host memory, for its device.
+pub(crate) struct HostBatch {
+    pub windows: Vec<Window>,
+    pub counts: ReadCounts,
+    /// Planes that the batch before had left in memory.
+    pub carried: u64,
+    pub nan_in_ocean: u64,
+    pub shown_planes: usize,
+    pub unique_planes: usize,
+    pub buffers: Buffers,
+}
+
+pub(crate) enum Buffers {
+    /// One buffer per tensor.
+    Prepared(PreparedFields),
+    /// One buffer per read group.
+    Raw(RawGroups),
+    /// The same, on their way to the device.
+    #[cfg(feature = "cube")]
+    Crossing(crate::lane::Crossing),
+}
+
+/// Tensors that the reader put together, each with its map, which gives the shape.
+pub(crate) struct PreparedFields {
+    pub inputs: Vec<HostTensor>,
+    pub boundaries: Vec<HostTensor>,
+    pub labels: Vec<HostTensor>,
+}
+
+pub(crate) struct HostTensor {
+    pub lease: HostLease,
+    pub gather: Gather,
+}
+
+/// Raw planes, and how tensors are put together from them.
+pub(crate) struct RawGroups {
+    pub prognostic: RawHost,
+    pub boundary: RawHost,
+    pub label: Option<RawHost>,
+    pub fields: Fields,
+}
+
+/// The unique planes of a read group in host memory.
+pub(crate) struct RawHost {
+    pub lease: HostLease,
+    /// The unique row of each row that the device will write.
+    pub rows: Vec<u32>,
+}
+
+/// Gather maps into the rows that a device has written.
+pub(crate) struct Fields {
+    pub inputs: Vec<Gather>,
+    pub boundaries: Vec<Gather>,
+    pub labels: Vec<Gather>,
+}
+
+impl HostBatch {
+    /// Leases, reads and, where that is the reader's part, prepares.
+    pub fn read(
+        source: &Source,
+        windows: Vec<Window>,
+        plan: BatchPlan,
+        by: PreparedBy,
+        pool: &HostPool,
+        ahead: Ahead<'_>,
+    ) -> Result<Self> {
+        let (shown_planes, unique_planes) = (plan.touched_planes(), plan.unique_planes());
+        ahead.carry.begin(windows[0].source);
+        let mut reading = Reading {
+            pool,
+            ahead,
+            counts: ReadCounts::default(),
+            nan_in_ocean: 0,
+        };
+        let buffers = match by {
+            PreparedBy::Reader => Buffers::Prepared(reading.prepared(source, plan)?),
+            PreparedBy::Operations => Buffers::Raw(reading.raw(source, plan, in_place)?),
+            PreparedBy::Kernel => Buffers::Raw(reading.raw(source, plan, Arrangement::new)?),
+        };
+        let Reading {
+            counts,
+            nan_in_ocean,
+            ..
+        } = reading;
+        Ok(Self {
+            windows,
+            carried: (unique_planes as u64).saturating_sub(counts.planes),
+            counts,
+            nan_in_ocean,
+            shown_planes,
+            unique_planes,
+            buffers,
+        })
+    }
+
+    /// Bytes that cross to the device, and in how many copies.
+    pub fn crossing(&self) -> (u64, u64) {
+        let lengths: Vec<usize> = match &self.buffers {
+            Buffers::Prepared(PreparedFields {
+                inputs,
+                boundaries,
+                labels,
+            }) => {
+                let tensors = [inputs, boundaries, labels].into_iter().flatten();
+                tensors.map(|t| t.lease.len()).collect()
+            }
+            Buffers::Raw(RawGroups {
+                prognostic,
+                boundary,
+                label,
+                ..
+            }) => {
+                let groups = [Some(prognostic), Some(boundary), label.as_ref()];
+                groups
+                    .into_iter()
+                    .flatten()
+                    .map(|g| g.lease.len())
+                    .collect()
+            }
+            #[cfg(feature = "cube")]
+            Buffers::Crossing(crossing) => crossing.lengths.clone(),
+        };
+        let floats: usize = lengths.iter().sum();
+        let copies = lengths.iter().filter(|&&n| n > 0).count();
+        ((floats * size_of::<f32>()) as u64, copies as u64)
+    }
+}
+
+fn in_place(unique: usize, fields: Vec<Vec<Gather>>) -> Arrangement {
+    Arrangement {
+        rows: (0..unique as u32).collect(),
+        fields,
+    }
+}
+
+/// One batch being read.
+struct Reading<'a> {
+    pool: &'a HostPool,
+    ahead: Ahead<'a>,
+    counts: ReadCounts,
+    nan_in_ocean: u64,
+}
+
+impl Reading<'_> {
+    fn raw(
+        &mut self,
+        source: &Source,
+        plan: BatchPlan,
+        arrange: fn(usize, Vec<Vec<Gather>>) -> Arrangement,
+    ) -> Result<RawGroups> {
+        let BatchPlan {
+            prognostic,
+            boundary,
+            label,
+            inputs,
+            boundaries,
+            labels,
+        } = plan;
+        let mut group = |part: Part,
+                         planes: &dyn PlaneSource,
+                         rows: &[usize],
+                         group: &Group,
+                         next: RowsOf<'_>,
+                         rows_out| {
+            let cells = planes.plane().cells();
+            let request = PlaneRequest {
+                rows,
+                channels: &group.positions,
+            };
+            let mut lease = self.pool.lease(request.planes() * cells)?;
+            let sink = HostPlanes::new(lease.as_mut_slice(), cells);
+            let read = self.ahead.read(part, planes, &request, next, &sink)?;
+            self.counts.add(&read);
+            drop(sink);
+            Result::Ok(RawHost {
+                lease,
+                rows: rows_out,
+            })
+        };
+        let n = prognostic.rows.len();
+        let (of_labels, own_labels) = match (&source.label, &label) {
+            (Some(source), Some(plan)) => {
+                let Arrangement { rows, mut fields } = arrange(plan.rows.len(), vec![labels]);
+                let (wanted, next) = (source.rows(plan)?, |p: &BatchPlan| label_rows(source, p));
+                let planes = &*source.planes;
+                let host = group(Part::Label, planes, &wanted, &source.group, &next, rows)?;
+                (fields.pop(), Some(host))
+            }
+            _ => (Some(labels), None),
+        };
+        let labels = of_labels.unwrap_or_default();
+        let (rows, inputs, labels) = if own_labels.is_some() {
+            let Arrangement { rows, mut fields } = arrange(n, vec![inputs]);
+            (rows, fields.pop().unwrap_or_default(), labels)
+        } else {
+            let Arrangement { rows, mut fields } = arrange(n, vec![inputs, labels]);
+            let labels = fields.pop().unwrap_or_default();
+            (rows, fields.pop().unwrap_or_default(), labels)
+        };
+        let of_prognostic = group(
+            Part::Prognostic,
+            &*source.planes,
+            &prognostic.rows,
+            &source.prognostic,
+            &prognostic_rows,
+            rows,
+        )?;
+        let Arrangement { rows, mut fields } = arrange(boundary.rows.len(), vec![boundaries]);
+        let boundaries = fields.pop().unwrap_or_default();
+        let of_boundary = group(
+            Part::Boundary,
+            &*source.planes,
+            &boundary.rows,
+            &source.boundary,
+            &boundary_rows,
+            rows,
+        )?;
+        Ok(RawGroups {
+            prognostic: of_prognostic,
+            boundary: of_boundary,
+            label: own_labels,
+            fields: Fields {
+                inputs,
+                boundaries,
+                labels,
+            },
+        })
+    }
+
+    fn prepared(&mut self, source: &Source, plan: BatchPlan) -> Result<PreparedFields> {
+        let context = &source.context;
+        let lease = |gathers: Vec<Gather>, channels: usize, shape: PlaneShape| {
+            let tensor = |gather: Gather| {
+                let lease = self
+                    .pool
+                    .lease(gather.rows.len() * channels * shape.cells())?;
+                Ok(HostTensor { lease, gather })
+            };
+            gathers.into_iter().map(tensor).collect::<Result<Vec<_>>>()
+        };
+        let n = source.prognostic.positions.len();
+        let BatchPlan {
+            prognostic,
+            boundary,
+            label,
+            inputs,
+            boundaries,
+            labels,
+        } = plan;
+        let mut inputs = lease(inputs, n, context.shape())?;
+        let mut boundaries = lease(boundaries, source.boundary.positions.len(), context.shape())?;
+        let mut labels = lease(labels, n, context.label_shape())?;
+
+        let mut read = |part: Part,
+                        planes: &dyn PlaneSource,
+                        rows: &[usize],
+                        group: &Group,
+                        next: RowsOf<'_>,
+                        tensors: Vec<Gathered<'_>>| {
+            let cells = planes.plane().cells();
+            let preparation = context.preparation();
+            let sink =
+                PreparedTensors::new(rows.len(), &group.constants, preparation, cells, tensors);
+            let request = PlaneRequest {
+                rows,
+                channels: &group.positions,
+            };
+            let read = self.ahead.read(part, planes, &request, next, &sink)?;
+            self.counts.add(&read);
+            self.nan_in_ocean += sink.nan_in_ocean();
+            Result::Ok(())
+        };
+        let mut of_prognostic = gathered(&mut inputs);
+        let of_labels = gathered(&mut labels);
+        match (&source.label, &label) {
+            (Some(label), Some(group)) => {
+                let rows = label.rows(group)?;
+                let next = |plan: &BatchPlan| label_rows(label, plan);
+                let (planes, part) = (&*label.planes, Part::Label);
+                read(part, planes, &rows, &label.group, &next, of_labels)?;
+            }
+            _ => of_prognostic.extend(of_labels),
+        }
+        read(
+            Part::Prognostic,
+            &*source.planes,
+            &prognostic.rows,
+            &source.prognostic,
+            &prognostic_rows,
+            of_prognostic,
+        )?;
+        let of_boundary = gathered(&mut boundaries);
+        read(
+            Part::Boundary,
+            &*source.planes,
+            &boundary.rows,
+            &source.boundary,
+            &boundary_rows,
+            of_boundary,
+        )?;
+        Ok(PreparedFields {
+            inputs,
+            boundaries,
+            labels,
+        })
+    }
+}
+
+/// Which rows of a part a plan reads.
+type RowsOf<'a> = &'a dyn Fn(&BatchPlan) -> Result<Vec<usize>>;
+
+fn prognostic_rows(plan: &BatchPlan) -> Result<Vec<usize>> {
+    Ok(plan.prognostic.rows.clone())
+}
+
+fn boundary_rows(plan: &BatchPlan) -> Result<Vec<usize>> {
+    Ok(plan.boundary.rows.clone())
+}
+
+fn label_rows(label: &LabelSource, plan: &BatchPlan) -> Result<Vec<usize>> {
+    let rows = plan.label.as_ref().map(|group| label.rows(group));
+    Ok(rows.transpose()?.unwrap_or_default())
+}
+
+fn gathered(tensors: &mut [HostTensor]) -> Vec<Gathered<'_>> {
+    let mut gathered = Vec::with_capacity(tensors.len());
+    for HostTensor { lease, gather } in tensors {
+        gathered.push(Gathered {
+            values: lease.as_mut_slice(),
+            gather,
+        });
+    }
+    gathered
+}

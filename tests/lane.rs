@@ -1,0 +1,473 @@
+//! The device lane on a Vulkan device, software or not: the kernel against the host's arithmetic,
+//! leases, failures, early drops, prefetch policies.
+#![cfg(feature = "vulkan")]
+
+mod common;
+
+use burn::data::dataloader::DataLoader;
+use burn::tensor::{DType, Device, Tensor};
+use burn_om4::testing::{Fault, FaultySource, MemorySource};
+use burn_om4::{
+    ChannelConstants, DatasetOptions, DevicePath, Grid, HostAllocator, HostPool, HostPoolOptions,
+    MaskOrder, Ocean, OceanBatcher, OceanChannel, OceanDataset, OceanLoader, OceanPair, Order,
+    OrdinaryMemory, PlaneShape, PlaneSource, Precision, Prefetch, PrefetchTo, Preparation, Result,
+    Schedule, ScheduleSpec, TimeAxis, TimeValues, Timeline, WetMask, WindowSpec,
+};
+use burn_std::AllocationProperty;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+const SHAPE: PlaneShape = PlaneShape { ny: 5, nx: 7 };
+const CELLS: usize = 35;
+const ROWS: usize = 24;
+
+/// Memory that is overwritten with NaN as soon as it comes home.
+struct Poisoning;
+
+// SAFETY: the contract is that of `OrdinaryMemory`, which does all the work.
+unsafe impl HostAllocator for Poisoning {
+    fn allocate(&self, bytes: usize) -> Result<NonNull<u8>> {
+        OrdinaryMemory.allocate(bytes)
+    }
+
+    unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize) {
+        // SAFETY: by contract it came from `allocate`.
+        unsafe { OrdinaryMemory.free(pointer, bytes) }
+    }
+
+    fn property(&self) -> AllocationProperty {
+        OrdinaryMemory.property()
+    }
+
+    fn came_home(&self, memory: &mut [u8]) {
+        memory.fill(0xff);
+    }
+}
+
+fn value(row: usize, channel: usize, cell: usize) -> f32 {
+    match (row + channel * 3 + cell) % 11 {
+        0 => f32::NAN,
+        1 => f32::INFINITY,
+        2 => f32::NEG_INFINITY,
+        3 => 1e30,
+        _ => (row * 100 + channel * 10 + cell) as f32 * 0.37 - 300.0,
+    }
+}
+
+fn wet(channel: usize, cell: usize) -> bool {
+    !(cell + channel).is_multiple_of(4)
+}
+
+/// Two prognostic channels, of which one has a deviation of 0, and a boundary channel.
+fn constants(channel: usize) -> ChannelConstants {
+    let mask = (0..CELLS).map(|cell| wet(channel % 2, cell)).collect();
+    ChannelConstants {
+        mean: [3.7, value(4, 1, 8), -120.0][channel],
+        std: [12.3, 0.0, 0.003][channel],
+        wet: Arc::new(WetMask::new(SHAPE, mask).unwrap()),
+    }
+}
+
+fn options(order: MaskOrder, steps: usize) -> DatasetOptions {
+    let names = |list: &[&str]| list.iter().map(|n| n.parse().unwrap()).collect();
+    DatasetOptions::new(names(&["thetao_0", "thetao_1"]), names(&["hfds"]))
+        .with_window(WindowSpec {
+            steps,
+            ..WindowSpec::default()
+        })
+        .with_mask_order(order)
+        .with_masked_fill_value(-0.5)
+}
+
+fn dataset_of(source: impl PlaneSource + 'static, options: &DatasetOptions) -> OceanDataset {
+    let days = TimeValues::Int((0..source.rows() as i64).collect());
+    let channels = source.channels().iter().enumerate().map(|(i, channel)| {
+        (
+            channel.clone(),
+            OceanChannel {
+                constants: constants(i),
+                unit: None,
+            },
+        )
+    });
+    let ocean = Ocean {
+        time: TimeAxis::decode(&days, "days since 2000-01-01", "julian").unwrap(),
+        grid: Arc::new(Grid::of_shape(source.plane())),
+        surface: constants(0).wet,
+        warnings: Vec::new(),
+        channels: channels.collect(),
+        planes: Arc::new(source),
+    };
+    OceanDataset::from_oceans(
+        vec![OceanPair {
+            input: ocean,
+            label: None,
+        }],
+        options,
+    )
+    .unwrap()
+}
+
+fn memory() -> MemorySource {
+    let channels = ["thetao_0", "thetao_1", "hfds"].map(|n| n.parse().unwrap());
+    MemorySource::new(channels.into(), ROWS, SHAPE, value)
+}
+
+fn batcher(dataset: OceanDataset) -> OceanBatcher {
+    let pool = HostPool::new(
+        Poisoning,
+        HostPoolOptions {
+            keep: 9,
+            ..Default::default()
+        },
+    );
+    OceanBatcher::new(dataset).with_host_pool(pool)
+}
+
+fn loader(batcher: OceanBatcher, order: Order, prefetch: Prefetch, device: &Device) -> OceanLoader {
+    let spec = ScheduleSpec {
+        order,
+        seed: 5,
+        batch_size: 3,
+        ..ScheduleSpec::default()
+    };
+    let schedule = Schedule::new(spec, batcher.dataset().groups()).unwrap();
+    OceanLoader::new(batcher, schedule, prefetch, device).unwrap()
+}
+
+fn prefetch(batches: usize, to: PrefetchTo) -> Prefetch {
+    Prefetch {
+        batches,
+        to,
+        ..Prefetch::default()
+    }
+}
+
+fn values(tensor: Tensor<4>) -> Vec<f32> {
+    tensor.cast(DType::F32).into_data().iter::<f32>().collect()
+}
+
+/// Everything a batch shows.
+fn shown(loader: &OceanLoader) -> Vec<Vec<f32>> {
+    let batches = loader.iter().map(|batch| {
+        let batch = batch.unwrap();
+        let steps = 0..batch.steps();
+        let inputs = steps.clone().map(|k| batch.input(k).unwrap());
+        let boundaries = steps.clone().map(|k| batch.boundary(k));
+        let labels = steps.map(|k| batch.label(k));
+        inputs
+            .chain(boundaries)
+            .chain(labels)
+            .flat_map(values)
+            .collect()
+    });
+    batches.collect()
+}
+
+fn ulps(a: f32, b: f32) -> u64 {
+    let key = |x: f32| {
+        let bits = x.to_bits() as i32 as i64;
+        if bits < 0 {
+            i64::from(i32::MIN) - bits
+        } else {
+            bits
+        }
+    };
+    if a.is_nan() || b.is_nan() {
+        u64::MAX
+    } else {
+        key(a).abs_diff(key(b))
+    }
+}
+
+#[test]
+fn the_kernel_equals_the_cpu_on_every_kind_of_value() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    for order in [MaskOrder::NormaliseFirst, MaskOrder::MaskFirst] {
+        // Shuffled windows of 2 steps lie apart or overlap; sequential ones always overlap.
+        for schedule in [Order::Sequential, Order::Shuffled] {
+            let dataset = dataset_of(memory(), &options(order, 2));
+            let on = |device: &Device, path: DevicePath| {
+                let batcher = batcher(dataset.clone()).with_device_path(path);
+                shown(&loader(
+                    batcher,
+                    schedule.clone(),
+                    Prefetch::default(),
+                    device,
+                ))
+            };
+            let cpu = on(&Device::flex(), DevicePath::Auto);
+            assert!(cpu.iter().flatten().any(|&v| v == f32::MAX));
+            assert!(cpu.iter().flatten().any(|&v| v == f32::MIN));
+            for path in [DevicePath::Kernel, DevicePath::Operations] {
+                let found = on(&device, path);
+                assert_eq!(found.len(), cpu.len());
+                for (f, c) in found.iter().flatten().zip(cpu.iter().flatten()) {
+                    assert!(
+                        ulps(*f, *c) <= 3,
+                        "{order:?} {path:?}: expected {c}, found {f}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn narrow_types_are_rounded_after_normalising_and_stay_finite() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    for precision in [Precision::F16, Precision::Bf16] {
+        let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 1));
+        let on = |device: &Device| {
+            let batcher = batcher(dataset.clone()).with_precision(precision);
+            let loader = loader(batcher, Order::Sequential, Prefetch::default(), device);
+            let batch = loader.iter().next().unwrap().unwrap();
+            let label = batch.label(0);
+            assert_eq!(label.dtype(), DType::from(precision.dtype()));
+            label.into_data().iter::<f32>().collect::<Vec<f32>>()
+        };
+        if !device.supports_dtype(precision.dtype()) {
+            eprintln!("skipped: this device lacks {precision:?}");
+            continue;
+        }
+        let (cpu, found) = (on(&Device::flex()), on(&device));
+        assert!(cpu.iter().all(|v| v.is_finite()));
+        assert!(
+            cpu.iter().any(|&v| v == precision.largest()),
+            "the clamp is met"
+        );
+        for (f, c) in found.iter().zip(&cpu) {
+            // 3 ulp of float32 move a value by one step of the narrow type at most.
+            assert!(
+                (f - c).abs() <= c.abs() * 0.01,
+                "{precision:?}: expected {c}, found {f}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_policy_delivers_the_same_batches_and_all_leases_come_home() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 2));
+    let policies = [
+        prefetch(0, PrefetchTo::Auto),
+        prefetch(1, PrefetchTo::Host),
+        prefetch(1, PrefetchTo::Device),
+        prefetch(3, PrefetchTo::Device),
+    ];
+    let mut expected = None;
+    for policy in policies {
+        let loader = loader(batcher(dataset.clone()), Order::Shuffled, policy, &device);
+        let found = shown(&loader);
+        assert_eq!(
+            &found,
+            expected.get_or_insert_with(|| found.clone()),
+            "{policy:?}"
+        );
+        assert_eq!(loader.batcher().host_pool().leased, 0, "{policy:?}");
+        let counters = loader.counters();
+        assert_eq!(
+            counters.uploads,
+            2 * counters.batches,
+            "one copy per read group"
+        );
+    }
+}
+
+#[test]
+fn a_batch_through_the_batcher_uses_the_same_lane() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    let dataset = dataset_of(memory(), &options(MaskOrder::MaskFirst, 1));
+    let batcher = batcher(dataset.clone()).with_device_path(DevicePath::Kernel);
+    let windows = vec![dataset.window(3).unwrap(), dataset.window(9).unwrap()];
+    let batch = batcher
+        .try_batch(windows.clone(), &device.clone().autodiff())
+        .unwrap();
+    let cpu = OceanBatcher::new(dataset)
+        .try_batch(windows, &Device::flex())
+        .unwrap();
+    for (f, c) in values(batch.label(0)).iter().zip(values(cpu.label(0))) {
+        assert!(ulps(*f, c) <= 3, "expected {c}, found {f}");
+    }
+    assert_eq!(batcher.host_pool().leased, 0);
+}
+
+#[test]
+fn a_device_that_cannot_serve_a_policy_is_refused_when_the_loader_is_made() {
+    let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 1));
+    let make = |batcher: OceanBatcher, prefetch: Prefetch, device: &Device| {
+        let schedule = Schedule::new(ScheduleSpec::default(), batcher.dataset().groups()).unwrap();
+        OceanLoader::new(batcher, schedule, prefetch, device)
+            .err()
+            .map(|e| e.to_string())
+    };
+    let refused = |error: Option<String>| error.is_some_and(|e| e.contains("prefetch"));
+    let plain = || OceanBatcher::new(dataset.clone());
+    assert!(refused(make(
+        plain(),
+        prefetch(2, PrefetchTo::Device),
+        &Device::flex()
+    )));
+    assert_eq!(
+        make(plain(), prefetch(2, PrefetchTo::Auto), &Device::flex()),
+        None
+    );
+    let kernel = make(
+        plain().with_device_path(DevicePath::Kernel),
+        Prefetch::default(),
+        &Device::flex(),
+    );
+    assert!(kernel.unwrap().contains("no upload thread"));
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    assert_eq!(
+        make(plain(), prefetch(2, PrefetchTo::Device), &device),
+        None
+    );
+    assert!(refused(make(
+        plain(),
+        prefetch(0, PrefetchTo::Device),
+        &device
+    )));
+    let operations = plain().with_device_path(DevicePath::Operations);
+    assert!(refused(make(
+        operations,
+        prefetch(2, PrefetchTo::Device),
+        &device
+    )));
+}
+
+#[test]
+fn failures_arrive_in_their_place_and_leave_no_lease_behind() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    for fault in [Fault::ErrorAt(13), Fault::PanicAt(13)] {
+        for to in [PrefetchTo::Host, PrefetchTo::Device] {
+            let source = FaultySource::new(memory(), fault);
+            let dataset = dataset_of(source, &options(MaskOrder::NormaliseFirst, 2));
+            let loader = loader(
+                batcher(dataset),
+                Order::Sequential,
+                prefetch(2, to),
+                &device,
+            );
+            let results: Vec<_> = loader.iter().collect();
+            assert_eq!(
+                results.len(),
+                3,
+                "two good batches, then the failure, then the end"
+            );
+            assert!(results[..2].iter().all(|r| r.is_ok()) && results[2].is_err());
+            drop(results);
+            assert_home(&loader);
+        }
+    }
+}
+
+/// The read or the upload in flight may still have to end.
+fn assert_home(loader: &OceanLoader) {
+    for _ in 0..10_000_000 {
+        if loader.batcher().host_pool().leased == 0 {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{:?}", loader.batcher().host_pool());
+}
+
+#[test]
+fn memory_of_the_host_is_bounded_by_the_prefetch() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    for (batches, to) in [
+        (1, PrefetchTo::Host),
+        (2, PrefetchTo::Host),
+        (2, PrefetchTo::Device),
+    ] {
+        let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 2));
+        let loader = loader(
+            batcher(dataset),
+            Order::Sequential,
+            prefetch(batches, to),
+            &device,
+        );
+        for batch in loader.iter() {
+            batch.unwrap();
+        }
+        let counters = loader.counters();
+        let per_batch = (counters.bytes_uploaded / counters.batches) as usize;
+        let peak = loader.batcher().host_pool().peak_bytes;
+        assert!(
+            peak <= (batches + 2) * per_batch,
+            "{peak} bytes for batches of {per_batch}"
+        );
+    }
+}
+
+#[test]
+fn a_thousand_batches_from_poisoned_buffers() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 1));
+    let prefetch = prefetch(2, PrefetchTo::Device);
+    let loader = loader(batcher(dataset), Order::Sequential, prefetch, &device);
+    // Reading a tensor back is slow on software devices: one per batch, with planes of every row.
+    let labels = || loader.iter().map(|b| values(b.unwrap().label(0)));
+    let expected: Vec<_> = labels().collect();
+    let mut batches = expected.len();
+    while batches < 1000 {
+        assert!(labels().eq(expected.iter().cloned()));
+        batches += expected.len();
+    }
+    assert_home(&loader);
+}
+
+#[test]
+fn the_timeline_has_all_lanes() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 1));
+    let timeline = Timeline::start();
+    let loader = loader(
+        batcher(dataset),
+        Order::Sequential,
+        Prefetch::default(),
+        &device,
+    )
+    .with_timeline(&timeline);
+    let batches = loader.iter().count();
+    let json = timeline.to_json();
+    let spans = |lane: &str| {
+        let events = json["traceEvents"].as_array().unwrap().iter();
+        events.filter(|e| e["cat"] == lane).count()
+    };
+    for lane in ["host read", "upload", "prepare", "model"] {
+        assert_eq!(spans(lane), batches, "{lane}");
+    }
+}
+
+#[test]
+fn the_reference_is_the_arithmetic_of_the_host() {
+    // Guards this file's own data: land, NaN, infinities and a deviation of 0 are all met.
+    let preparation = Preparation {
+        order: MaskOrder::NormaliseFirst,
+        fill: -0.5,
+    };
+    let mut plane: Vec<f32> = (0..CELLS).map(|cell| value(4, 1, cell)).collect();
+    preparation.plane(&mut plane, &constants(1));
+    assert!(plane.contains(&-0.5) && plane.contains(&0.0) && plane.contains(&f32::MAX));
+}
