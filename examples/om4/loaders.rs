@@ -29,7 +29,6 @@ pub struct Passed {
     pub batches: u64,
     pub unique_planes: u64,
     pub shown_planes: u64,
-    pub chunks: u64,
 }
 
 impl Loaders {
@@ -83,7 +82,6 @@ impl Loaders {
             batches: after.batches - before.batches,
             unique_planes: after.unique_planes - before.unique_planes,
             shown_planes: after.planes_shown - before.planes_shown,
-            chunks: after.chunks_read - before.chunks_read,
         })
     }
 

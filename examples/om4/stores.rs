@@ -127,7 +127,6 @@ impl Case {
         let step = if sharded { SHARD } else { 1 };
         let arrays = self.arrays();
         let mut files = Vec::new();
-        let mut first = 0;
         for row in rows.step_by(step) {
             for (name, levels) in &arrays {
                 let time = row / step;
@@ -139,14 +138,11 @@ impl Case {
                     Container::V2 => format!("{name}/{}", indices.replace('/', ".")),
                     Container::V3 | Container::Sharded => format!("{name}/c/{indices}"),
                 };
-                let planes = levels * step;
                 files.push(ChunkFile {
                     path: store.join("OM4.zarr").join(key),
-                    first,
-                    planes,
+                    planes: levels * step,
                     sharded,
                 });
-                first += planes;
             }
         }
         files
@@ -157,8 +153,6 @@ impl Case {
 #[derive(Clone, Debug)]
 pub struct ChunkFile {
     pub path: PathBuf,
-    /// Where its first plane goes.
-    pub first: usize,
     pub planes: usize,
     /// Whether the planes are inner chunks of a shard, with an index at the end.
     pub sharded: bool,
