@@ -2,6 +2,7 @@
 //! [lane](crate::lane) to the device.
 
 use crate::batch::ModelBatch;
+use crate::carry::{Ahead, Carry};
 use crate::dataset::OceanDataset;
 use crate::error::Result;
 use crate::host::{HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory};
@@ -158,7 +159,17 @@ impl OceanBatcher {
     pub fn try_batch(&self, windows: Vec<Window>, device: &Device) -> Result<ModelBatch> {
         let lane = self.lane(device)?;
         let plan = self.dataset.plan(&windows)?;
-        let host = self.read(windows, plan, lane.prepared_by(), &self.pool(device)?)?;
+        let ahead = Ahead {
+            carry: &mut Carry::new(0),
+            next: None,
+        };
+        let host = self.read(
+            windows,
+            plan,
+            lane.prepared_by(),
+            &self.pool(device)?,
+            ahead,
+        )?;
         lane.finish(host, self, &Timeline::default(), 0)
     }
 
@@ -211,9 +222,10 @@ impl OceanBatcher {
         plan: BatchPlan,
         by: PreparedBy,
         pool: &HostPool,
+        ahead: Ahead<'_>,
     ) -> Result<HostBatch> {
         let source = self.dataset.source_of(&windows)?;
-        HostBatch::read(source, windows, plan, by, pool)
+        HostBatch::read(source, windows, plan, by, pool, ahead)
     }
 }
 

@@ -17,5 +17,6 @@ chapters! {
     resume: "../book/src/resume.md";
     picks: "../book/src/picks.md";
     device: "../book/src/device.md";
+    speed: "../book/src/speed.md";
     models: "../book/src/models.md";
 }

@@ -18,6 +18,8 @@ pub struct LoaderCounters {
     pub unique_planes: u64,
     /// Planes read, for delivered and abandoned batches.
     pub planes_read: u64,
+    /// Planes that the batch before had left in memory, for delivered and abandoned batches.
+    pub planes_carried: u64,
     /// Chunks read and decoded.
     pub chunks_read: u64,
     /// Chunks that were absent and taken as fill (lenient mode only).
@@ -131,9 +133,10 @@ impl Counters {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).totals);
     }
 
-    pub fn read(&self, counts: &ReadCounts, nan_in_ocean: u64, took: Duration) {
+    pub fn read(&self, counts: &ReadCounts, carried: u64, nan_in_ocean: u64, took: Duration) {
         self.update(|c| {
             c.planes_read += counts.planes;
+            c.planes_carried += carried;
             c.chunks_read += counts.chunks;
             c.missing_chunks += counts.missing_chunks;
             c.stored_bytes += counts.stored_bytes;

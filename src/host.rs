@@ -1,5 +1,6 @@
 //! Host buffers: leased from a pool, filled by the reader, carried to the device inside Burn's
-//! [`Bytes`], and home again when the last owner lets go. All of the crate's unsafe code is here.
+//! [`Bytes`], and home again when the last owner lets go. The crate's unsafe code is here, but for
+//! one call of a C library in `blosc`.
 //!
 //! ```text
 //!          lease()                 into_bytes()              from_data()

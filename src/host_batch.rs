@@ -1,7 +1,8 @@
 //! A batch in host memory: leased, read and, for a CPU device, prepared.
 
 use crate::arrange::Arrangement;
-use crate::dataset::{Group, Source};
+use crate::carry::{Ahead, Part};
+use crate::dataset::{Group, LabelSource, Source};
 use crate::error::Result;
 use crate::host::{HostLease, HostPool};
 use crate::lane::PreparedBy;
@@ -14,6 +15,8 @@ use crate::window::Window;
 pub(crate) struct HostBatch {
     pub windows: Vec<Window>,
     pub counts: ReadCounts,
+    /// Planes that the batch before had left in memory.
+    pub carried: u64,
     pub nan_in_ocean: u64,
     pub shown_planes: usize,
     pub unique_planes: usize,
@@ -72,10 +75,13 @@ impl HostBatch {
         plan: BatchPlan,
         by: PreparedBy,
         pool: &HostPool,
+        ahead: Ahead<'_>,
     ) -> Result<Self> {
         let (shown_planes, unique_planes) = (plan.touched_planes(), plan.unique_planes());
+        ahead.carry.begin(windows[0].source);
         let mut reading = Reading {
             pool,
+            ahead,
             counts: ReadCounts::default(),
             nan_in_ocean: 0,
         };
@@ -91,6 +97,7 @@ impl HostBatch {
         } = reading;
         Ok(Self {
             windows,
+            carried: (unique_planes as u64).saturating_sub(counts.planes),
             counts,
             nan_in_ocean,
             shown_planes,
@@ -142,6 +149,7 @@ fn in_place(unique: usize, fields: Vec<Vec<Gather>>) -> Arrangement {
 /// One batch being read.
 struct Reading<'a> {
     pool: &'a HostPool,
+    ahead: Ahead<'a>,
     counts: ReadCounts,
     nan_in_ocean: u64,
 }
@@ -161,7 +169,12 @@ impl Reading<'_> {
             boundaries,
             labels,
         } = plan;
-        let mut group = |planes: &dyn PlaneSource, rows: &[usize], group: &Group, rows_out| {
+        let mut group = |part: Part,
+                         planes: &dyn PlaneSource,
+                         rows: &[usize],
+                         group: &Group,
+                         next: RowsOf<'_>,
+                         rows_out| {
             let cells = planes.plane().cells();
             let request = PlaneRequest {
                 rows,
@@ -169,7 +182,8 @@ impl Reading<'_> {
             };
             let mut lease = self.pool.lease(request.planes() * cells)?;
             let sink = HostPlanes::new(lease.as_mut_slice(), cells);
-            self.counts.add(&planes.read(&request, &sink)?);
+            let read = self.ahead.read(part, planes, &request, next, &sink)?;
+            self.counts.add(&read);
             drop(sink);
             Result::Ok(RawHost {
                 lease,
@@ -180,7 +194,9 @@ impl Reading<'_> {
         let (of_labels, own_labels) = match (&source.label, &label) {
             (Some(source), Some(plan)) => {
                 let Arrangement { rows, mut fields } = arrange(plan.rows.len(), vec![labels]);
-                let host = group(&*source.planes, &source.rows(plan)?, &source.group, rows)?;
+                let (wanted, next) = (source.rows(plan)?, |p: &BatchPlan| label_rows(source, p));
+                let planes = &*source.planes;
+                let host = group(Part::Label, planes, &wanted, &source.group, &next, rows)?;
                 (fields.pop(), Some(host))
             }
             _ => (Some(labels), None),
@@ -194,10 +210,24 @@ impl Reading<'_> {
             let labels = fields.pop().unwrap_or_default();
             (rows, fields.pop().unwrap_or_default(), labels)
         };
-        let of_prognostic = group(&*source.planes, &prognostic.rows, &source.prognostic, rows)?;
+        let of_prognostic = group(
+            Part::Prognostic,
+            &*source.planes,
+            &prognostic.rows,
+            &source.prognostic,
+            &prognostic_rows,
+            rows,
+        )?;
         let Arrangement { rows, mut fields } = arrange(boundary.rows.len(), vec![boundaries]);
         let boundaries = fields.pop().unwrap_or_default();
-        let of_boundary = group(&*source.planes, &boundary.rows, &source.boundary, rows)?;
+        let of_boundary = group(
+            Part::Boundary,
+            &*source.planes,
+            &boundary.rows,
+            &source.boundary,
+            &boundary_rows,
+            rows,
+        )?;
         Ok(RawGroups {
             prognostic: of_prognostic,
             boundary: of_boundary,
@@ -234,9 +264,11 @@ impl Reading<'_> {
         let mut boundaries = lease(boundaries, source.boundary.positions.len(), context.shape())?;
         let mut labels = lease(labels, n, context.label_shape())?;
 
-        let mut read = |planes: &dyn PlaneSource,
+        let mut read = |part: Part,
+                        planes: &dyn PlaneSource,
                         rows: &[usize],
                         group: &Group,
+                        next: RowsOf<'_>,
                         tensors: Vec<Gathered<'_>>| {
             let cells = planes.plane().cells();
             let preparation = context.preparation();
@@ -246,7 +278,8 @@ impl Reading<'_> {
                 rows,
                 channels: &group.positions,
             };
-            self.counts.add(&planes.read(&request, &sink)?);
+            let read = self.ahead.read(part, planes, &request, next, &sink)?;
+            self.counts.add(&read);
             self.nan_in_ocean += sink.nan_in_ocean();
             Result::Ok(())
         };
@@ -255,21 +288,27 @@ impl Reading<'_> {
         match (&source.label, &label) {
             (Some(label), Some(group)) => {
                 let rows = label.rows(group)?;
-                read(&*label.planes, &rows, &label.group, of_labels)?;
+                let next = |plan: &BatchPlan| label_rows(label, plan);
+                let (planes, part) = (&*label.planes, Part::Label);
+                read(part, planes, &rows, &label.group, &next, of_labels)?;
             }
             _ => of_prognostic.extend(of_labels),
         }
         read(
+            Part::Prognostic,
             &*source.planes,
             &prognostic.rows,
             &source.prognostic,
+            &prognostic_rows,
             of_prognostic,
         )?;
         let of_boundary = gathered(&mut boundaries);
         read(
+            Part::Boundary,
             &*source.planes,
             &boundary.rows,
             &source.boundary,
+            &boundary_rows,
             of_boundary,
         )?;
         Ok(PreparedFields {
@@ -278,6 +317,22 @@ impl Reading<'_> {
             labels,
         })
     }
+}
+
+/// Which rows of a part a plan reads.
+type RowsOf<'a> = &'a dyn Fn(&BatchPlan) -> Result<Vec<usize>>;
+
+fn prognostic_rows(plan: &BatchPlan) -> Result<Vec<usize>> {
+    Ok(plan.prognostic.rows.clone())
+}
+
+fn boundary_rows(plan: &BatchPlan) -> Result<Vec<usize>> {
+    Ok(plan.boundary.rows.clone())
+}
+
+fn label_rows(label: &LabelSource, plan: &BatchPlan) -> Result<Vec<usize>> {
+    let rows = plan.label.as_ref().map(|group| label.rows(group));
+    Ok(rows.transpose()?.unwrap_or_default())
 }
 
 fn gathered(tensors: &mut [HostTensor]) -> Vec<Gathered<'_>> {

@@ -58,6 +58,8 @@ mod blosc;
 #[cfg(doctest)]
 mod book;
 mod calendar;
+mod carry;
+mod claims;
 mod codec;
 mod counters;
 mod cpython_random;

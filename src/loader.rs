@@ -17,7 +17,7 @@ use crate::counters::{Counters, Delivered, LoaderCounters};
 use crate::error::{Error, ErrorKind, Result, catching};
 use crate::host_batch::HostBatch;
 use crate::lane::{DeviceLane, PreparedBy};
-use crate::pass::{Pass, Read};
+use crate::pass::{Pass, PassReader, Read};
 use crate::place::{Latest, Place, Start};
 use crate::prefetch::{Prefetch, PrefetchTo};
 use crate::queue::{Bounds, Consumer, NextInLine, bounded};
@@ -336,6 +336,7 @@ impl OceanLoader {
             picks: self.augment.as_ref().map_or(1, Augment::picks),
             lane: self.batcher.lane(&self.device)?,
             pool: self.batcher.pool(&self.device)?,
+            carry: self.prefetch.carry,
             batcher: self.batcher.clone(),
             counters: self.counters.clone(),
             timeline: self.timeline.clone(),
@@ -345,7 +346,7 @@ impl OceanLoader {
     fn start(&self, pass: Pass) -> Result<From> {
         let ahead = self.ahead(&pass.lane)?;
         if self.prefetch.batches == 0 {
-            return Ok(From::Here(pass));
+            return Ok(From::Here(Box::new(PassReader::new(pass))));
         }
         let bounds = Bounds {
             items: self.prefetch.batches,
@@ -365,7 +366,8 @@ impl OceanLoader {
         let producer = Arc::new(producer);
         let signal = producer.clone();
         let lane = pass.lane.clone();
-        self.readers.run(move || pass.run(&producer), signal)?;
+        let reader = PassReader::new(pass);
+        self.readers.run(move || reader.run(&producer), signal)?;
         Ok(From::Queue(consumer, lane))
     }
 }
@@ -393,7 +395,7 @@ struct Batches<'a> {
 enum From {
     Queue(Consumer<Read>, DeviceLane),
     /// Read when asked for.
-    Here(Pass),
+    Here(Box<PassReader>),
     /// The pass could not start.
     Failed(Option<Error>),
 }
@@ -404,11 +406,7 @@ impl Batches<'_> {
         match &mut self.source {
             From::Failed(error) => error.take().map(Err),
             _ if batch >= self.batches => None,
-            From::Here(pass) => {
-                let planned = catching("the planner", || pass.plan(batch));
-                let read = pass.known(planned, batch);
-                Some(read.map(|host| (host, pass.lane.clone())))
-            }
+            From::Here(reader) => Some(reader.read().map(|host| (host, reader.lane().clone()))),
             From::Queue(queue, lane) => Some(match queue.pop() {
                 Some(read) => read.host.map(|host| (host, lane.clone())),
                 // The thread died without a word: never a silent end of an epoch.

@@ -1,6 +1,7 @@
 //! One pass over an epoch: its batches planned and read, in order, from the first to deliver.
 
 use crate::batcher::OceanBatcher;
+use crate::carry::{Ahead, Carry};
 use crate::counters::Counters;
 use crate::error::{Error, Result, catching};
 use crate::host::HostPool;
@@ -33,6 +34,8 @@ pub(crate) struct Pass {
     pub picks: u64,
     pub lane: DeviceLane,
     pub pool: HostPool,
+    /// Bytes that a batch may leave in memory for the next.
+    pub carry: u64,
     pub counters: Counters,
     pub timeline: Timeline,
 }
@@ -71,27 +74,82 @@ impl Pass {
         })
     }
 
-    fn read(&self, planned: Planned, batch: u64) -> Result<HostBatch> {
+    fn read(
+        &self,
+        planned: Planned,
+        batch: u64,
+        next: Option<&Planned>,
+        carry: &mut Carry,
+    ) -> Result<HostBatch> {
         let started = Instant::now();
         let by = self.lane.prepared_by();
+        let source = planned.windows[0].source;
+        let next = next.filter(|next| next.windows[0].source == source);
+        let next = next.map(|next| &next.plan);
         let read = || {
+            let ahead = Ahead { carry, next };
             self.batcher
-                .read(planned.windows, planned.plan, by, &self.pool)
+                .read(planned.windows, planned.plan, by, &self.pool, ahead)
         };
         let host = self
             .timeline
             .record(Lane::Read, batch, || catching("the reader", read))?;
+        let took = started.elapsed();
         self.counters
-            .read(&host.counts, host.nan_in_ocean, started.elapsed());
+            .read(&host.counts, host.carried, host.nan_in_ocean, took);
         Ok(host)
     }
+}
 
-    /// Reads a planned batch, and lets the other slices know when that failed.
-    pub fn known(&self, planned: Result<Planned>, batch: u64) -> Result<HostBatch> {
-        let host = planned.and_then(|p| self.read(p, batch));
-        if let (Err(error), Some(part)) = (&host, &self.part) {
+/// A pass being read, batch by batch from its first: each knows what the next will want.
+pub(crate) struct PassReader {
+    pass: Pass,
+    carry: Carry,
+    /// The batch to be read next, and its plan once it is made.
+    batch: u64,
+    planned: Option<Result<Planned>>,
+}
+
+impl PassReader {
+    pub fn new(pass: Pass) -> Self {
+        Self {
+            carry: Carry::new(pass.carry),
+            batch: pass.first,
+            planned: None,
+            pass,
+        }
+    }
+
+    /// The way to the device.
+    pub fn lane(&self) -> &DeviceLane {
+        &self.pass.lane
+    }
+
+    fn plan(&self) -> Result<Planned> {
+        catching("the planner", || self.pass.plan(self.batch))
+    }
+
+    /// Bytes that the next batch will take.
+    fn bytes(&mut self) -> u64 {
+        let planned = self.planned.take().unwrap_or_else(|| self.plan());
+        let bytes = planned.as_ref().map_or(0, |p| p.bytes);
+        self.planned = Some(planned);
+        bytes
+    }
+
+    /// Reads the next batch, and lets the other slices know when that failed.
+    pub fn read(&mut self) -> Result<HostBatch> {
+        let planned = self.planned.take().unwrap_or_else(|| self.plan());
+        let batch = self.batch;
+        self.batch += 1;
+        if self.batch < self.pass.epoch.len() {
+            self.planned = Some(self.plan());
+        }
+        let next = self.planned.as_ref().and_then(|p| p.as_ref().ok());
+        let host = planned.and_then(|p| self.pass.read(p, batch, next, &mut self.carry));
+        if let (Err(error), Some(part)) = (&host, &self.pass.part) {
             let at = Position {
-                epoch: self.epoch.number(),
+                epoch: self.pass.epoch.number(),
                 delivered: batch,
             };
             part.failed(at, error);
@@ -100,14 +158,13 @@ impl Pass {
     }
 
     /// The reader thread's work: until the end, the first failure, or the consumer's departure.
-    pub fn run(&self, queue: &Producer<Read>) {
-        for batch in self.first..self.epoch.len() {
-            let planned = catching("the planner", || self.plan(batch));
-            let bytes = planned.as_ref().map_or(0, |p| p.bytes);
+    pub fn run(mut self, queue: &Producer<Read>) {
+        while self.batch < self.pass.epoch.len() {
+            let (batch, bytes) = (self.batch, self.bytes());
             if queue.reserve(bytes).is_err() {
                 return;
             }
-            let host = self.known(planned, batch);
+            let host = self.read();
             let failed = host.is_err();
             if queue.push(Read { batch, host }, bytes).is_err() || failed {
                 return;

@@ -10,6 +10,10 @@ pub struct Prefetch {
     /// Bytes of batches read ahead. A batch that alone exceeds it is still read, alone. Default
     /// 16 GiB.
     pub bytes: u64,
+    /// Bytes of planes that a batch leaves in memory for the next one, where the two share rows: a
+    /// pass over consecutive windows then reads each plane once. 0 reads every batch anew. Default
+    /// 4 GiB.
+    pub carry: u64,
     /// How far towards the device the next batch gets before it is asked for.
     pub to: PrefetchTo,
 }
@@ -19,6 +23,7 @@ impl Default for Prefetch {
         Self {
             batches: 2,
             bytes: 16 << 30,
+            carry: 4 << 30,
             to: PrefetchTo::default(),
         }
     }

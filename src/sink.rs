@@ -1,23 +1,18 @@
 //! Where decoded planes land: side by side for an upload, or prepared and gathered at once.
 
+use crate::claims::Claims;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Gather;
 use crate::prepare::{ChannelConstants, Preparation};
 use crate::read::PlaneSink;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Raw planes, `(y, x)` in C order, side by side in one host buffer, in the request's order.
 ///
 /// Every plane is lent out at most once, so writers never meet.
-pub struct HostPlanes<'a> {
-    cells: usize,
-    /// What nobody has claimed yet, by first plane.
-    unclaimed: Mutex<BTreeMap<usize, &'a mut [f32]>>,
-}
+pub struct HostPlanes<'a>(Claims<'a>);
 
 impl<'a> HostPlanes<'a> {
     /// Splits `buffer` into planes of `cells` values.
@@ -25,35 +20,7 @@ impl<'a> HostPlanes<'a> {
     /// # Panics
     /// When `cells` is 0.
     pub fn new(buffer: &'a mut [f32], cells: usize) -> Self {
-        assert!(cells > 0, "a plane has at least one cell");
-        Self {
-            cells,
-            unclaimed: Mutex::new(BTreeMap::from([(0, buffer)])),
-        }
-    }
-
-    fn claim(&self, planes: &Range<usize>) -> Option<&'a mut [f32]> {
-        let mut unclaimed = self
-            .unclaimed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let first = *unclaimed.range(..=planes.start).next_back()?.0;
-        let block = unclaimed.remove(&first)?;
-        let before = (planes.start - first) * self.cells;
-        let wanted = planes.len() * self.cells;
-        if planes.is_empty() || block.len() < before + wanted {
-            unclaimed.insert(first, block);
-            return None;
-        }
-        let (head, rest) = block.split_at_mut(before);
-        let (claimed, tail) = rest.split_at_mut(wanted);
-        if !head.is_empty() {
-            unclaimed.insert(first, head);
-        }
-        if !tail.is_empty() {
-            unclaimed.insert(planes.end, tail);
-        }
-        Some(claimed)
+        Self(Claims::new(buffer, cells))
     }
 }
 
@@ -63,8 +30,8 @@ impl PlaneSink for HostPlanes<'_> {
         planes: Range<usize>,
         fill: &mut dyn FnMut(&mut [f32]) -> Result<()>,
     ) -> Result<()> {
-        let memory = self.claim(&planes).ok_or_else(|| claimed_twice(&planes))?;
-        fill(memory)
+        let memory = self.0.claim(&planes);
+        fill(memory.ok_or_else(|| claimed_twice(&planes))?)
     }
 }
 
@@ -79,28 +46,30 @@ pub struct Gathered<'a> {
 /// Prepares each plane while it is hot and copies it to every place where the tensors show it.
 ///
 /// Used where host memory is the device's memory: no buffer of unique planes exists, and nothing
-/// is touched twice.
+/// is touched twice. Channels that are side by side in a row are so in every tensor: a chunk of
+/// several levels is decoded into its place at once.
 pub struct PreparedTensors<'a> {
     cells: usize,
     preparation: Preparation,
     channels: &'a [ChannelConstants],
-    /// For each plane, its places. Taken when the plane is filled.
-    places: Vec<Mutex<Option<Places<'a>>>>,
+    /// All channels of one (sample, time) each, ordered by the unique row they show.
+    places: Vec<Claims<'a>>,
+    /// Where the places of each unique row begin, and the end.
+    first_place: Vec<usize>,
     nan_in_ocean: AtomicU64,
 }
 
-type Places<'a> = Vec<&'a mut [f32]>;
-
 thread_local! {
-    /// Scratch for runs of planes, kept by the reader threads: at most one chunk's planes each.
-    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    /// For planes that lie apart in the tensors: at most one chunk's, kept by the reader threads.
+    /// Taken out while in use, because `fill` may come back here on the same thread.
+    static SCRATCH: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
 impl<'a> PreparedTensors<'a> {
     /// `rows` unique rows of `channels`; every tensor's gather points into these rows.
     ///
     /// # Panics
-    /// When a tensor's length does not match its gather.
+    /// When a tensor's length does not match its gather, or a plane has no cells.
     pub fn new(
         rows: usize,
         channels: &'a [ChannelConstants],
@@ -108,25 +77,39 @@ impl<'a> PreparedTensors<'a> {
         cells: usize,
         tensors: Vec<Gathered<'a>>,
     ) -> Self {
-        let mut places: Vec<Places<'a>> = Vec::new();
-        places.resize_with(rows * channels.len(), Vec::new);
-        for tensor in tensors {
-            let slots = tensor.gather.rows.len() * channels.len();
+        let mut first_place = vec![0; rows + 1];
+        for row in tensors.iter().flat_map(|t| &t.gather.rows) {
+            first_place[*row as usize + 1] += 1;
+        }
+        for row in 0..rows {
+            first_place[row + 1] += first_place[row];
+        }
+        let mut next = first_place.clone();
+        let mut places: Vec<Option<Claims<'a>>> = Vec::new();
+        places.resize_with(first_place[rows], || None);
+        let row_values = channels.len() * cells;
+        for Gathered { values, gather } in tensors {
             assert_eq!(
-                tensor.values.len(),
-                slots * cells,
+                values.len(),
+                gather.rows.len() * row_values,
                 "tensor and gather differ in size"
             );
-            for (slot, values) in tensor.values.chunks_exact_mut(cells).enumerate() {
-                let row = tensor.gather.rows[slot / channels.len()] as usize;
-                places[row * channels.len() + slot % channels.len()].push(values);
+            for (row, values) in gather
+                .rows
+                .iter()
+                .zip(values.chunks_exact_mut(row_values.max(1)))
+            {
+                let place = &mut next[*row as usize];
+                places[*place] = Some(Claims::new(values, cells));
+                *place += 1;
             }
         }
         Self {
             cells,
             preparation,
             channels,
-            places: places.into_iter().map(|p| Mutex::new(Some(p))).collect(),
+            places: places.into_iter().flatten().collect(),
+            first_place,
             nan_in_ocean: AtomicU64::new(0),
         }
     }
@@ -136,18 +119,43 @@ impl<'a> PreparedTensors<'a> {
         self.nan_in_ocean.load(Ordering::Relaxed)
     }
 
-    fn take(&self, plane: usize) -> Result<Places<'a>> {
-        let places = self
-            .places
-            .get(plane)
-            .and_then(|p| p.lock().unwrap_or_else(PoisonError::into_inner).take());
-        places.ok_or_else(|| claimed_twice(&(plane..plane + 1)))
+    /// Where the tensors show a row.
+    fn places(&self, row: usize) -> Result<&[Claims<'a>]> {
+        let bounds = self.first_place.get(row).zip(self.first_place.get(row + 1));
+        let places = bounds.and_then(|(first, end)| self.places.get(*first..*end));
+        places.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Interrupted,
+                "a plane source filled a row that was not asked for",
+            )
+            .found(row)
+        })
     }
 
-    fn prepare(&self, plane: usize, values: &mut [f32]) {
-        let channel = &self.channels[plane % self.channels.len()];
-        let nan = self.preparation.plane(values, channel);
-        self.nan_in_ocean.fetch_add(nan, Ordering::Relaxed);
+    fn prepare(&self, channel: usize, values: &mut [f32]) {
+        let nan = self.preparation.plane(values, &self.channels[channel]);
+        if nan > 0 {
+            self.nan_in_ocean.fetch_add(nan, Ordering::Relaxed);
+        }
+    }
+
+    /// Prepares the planes of neighbouring channels of a row, and copies each to `places`.
+    fn finish(
+        &self,
+        channels: Range<usize>,
+        values: &mut [f32],
+        places: &[Claims<'a>],
+    ) -> Result<()> {
+        for (channel, plane) in channels.zip(values.chunks_exact_mut(self.cells)) {
+            self.prepare(channel, plane);
+            for place in places {
+                let wanted = channel..channel + 1;
+                let place = place.claim(&wanted);
+                let place = place.ok_or_else(|| claimed_twice(&wanted))?;
+                place.copy_from_slice(plane);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -157,29 +165,30 @@ impl PlaneSink for PreparedTensors<'_> {
         planes: Range<usize>,
         fill: &mut dyn FnMut(&mut [f32]) -> Result<()>,
     ) -> Result<()> {
-        if planes.len() == 1 {
-            let mut places = self.take(planes.start)?;
-            if let Some((first, others)) = places.split_first_mut() {
-                // Straight into the first tensor that wants it.
-                fill(first)?;
-                self.prepare(planes.start, first);
-                for other in others {
-                    other.copy_from_slice(first);
-                }
-                return Ok(());
-            }
+        let n = self.channels.len().max(1);
+        let (row, first) = (planes.start / n, planes.start % n);
+        let channels = first..first + planes.len();
+        if channels.end <= n
+            && let Some((place, others)) = self.places(row)?.split_first()
+        {
+            // Straight into the first tensor that wants it.
+            let memory = place.claim(&channels);
+            let memory = memory.ok_or_else(|| claimed_twice(&planes))?;
+            fill(memory)?;
+            return self.finish(channels, memory, others);
         }
-        SCRATCH.with_borrow_mut(|scratch| {
-            scratch.resize(planes.len() * self.cells, 0.0);
-            fill(scratch)?;
-            for (plane, values) in planes.zip(scratch.chunks_exact_mut(self.cells)) {
-                self.prepare(plane, values);
-                for place in self.take(plane)? {
-                    place.copy_from_slice(values);
-                }
-            }
-            Ok(())
-        })
+        // Planes of several rows: together in the chunk, apart in the tensors.
+        let mut scratch = SCRATCH.take();
+        scratch.resize(planes.len() * self.cells, 0.0);
+        let outcome = fill(&mut scratch).and_then(|()| {
+            let mut each = planes.zip(scratch.chunks_exact_mut(self.cells));
+            each.try_for_each(|(plane, values)| {
+                let (row, channel) = (plane / n, plane % n);
+                self.finish(channel..channel + 1, values, self.places(row)?)
+            })
+        });
+        SCRATCH.set(scratch);
+        outcome
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 const PLANNING: &[&str] = &[
     "arrange",
     "calendar",
+    "claims",
     "cpython_random",
     "error",
     "groups",
@@ -27,8 +28,8 @@ const PLANNING: &[&str] = &[
     "window",
 ];
 const READING: &[&str] = &[
-    "array", "blosc", "codec", "dims", "grid", "group", "keys", "local", "lz4", "mask", "naming",
-    "numbers", "options", "pool", "reader", "shard", "stats", "store",
+    "array", "blosc", "carry", "codec", "dims", "grid", "group", "keys", "local", "lz4", "mask",
+    "naming", "numbers", "options", "pool", "reader", "shard", "stats", "store",
 ];
 /// Writes stores; knows what reading knows.
 const WRITING: &[&str] = &["synth"];

@@ -3,7 +3,7 @@
 //! Machines are busy and clocks change, so the numbers to look at are ratios: each round runs every
 //! way of reading once, a ratio is taken inside a round, and the median over the rounds is reported.
 
-use crate::limit;
+use crate::limit::Limit;
 use crate::loaders::{BATCH, Loaders, STEPS};
 use crate::meter::{Cost, forget, measure, peak_memory};
 use crate::stores::{Case, LEVELS, NX, NY, PLANE_BYTES, SHARD};
@@ -51,6 +51,9 @@ pub struct Options {
     /// Only the limit and our reader.
     #[arg(long)]
     reader_only: bool,
+    /// Also make one pass over consecutive windows.
+    #[arg(long)]
+    sequential: bool,
     /// Also read with the page cache dropped.
     #[arg(long)]
     cold: bool,
@@ -154,10 +157,12 @@ fn measure_case(case: &Case, dir: &Path, threads: usize, options: &Options) -> R
     let mut memory = vec![0f32; BLOCK * per_row * NY * NX];
     let planes = (blocks.len() * BLOCK * per_row) as u64;
 
+    let longest = files.iter().flatten().map(|f| f.planes).max();
+    let limit = Limit::new(threads, longest.unwrap_or(0));
     let read_limit = |memory: &mut [f32]| -> Result<()> {
         let memory = bytemuck::cast_slice_mut(memory);
         let mut each = files.iter();
-        each.try_for_each(|f| limit::read(f, case.compression, memory, threads))
+        each.try_for_each(|f| limit.read(f, case.compression, memory))
     };
     let read_ours = |memory: &mut [f32]| -> Result<ReadCounts> {
         let mut counts = ReadCounts::default();
@@ -203,7 +208,10 @@ fn measure_case(case: &Case, dir: &Path, threads: usize, options: &Options) -> R
         let (done, cost) = measure(|| loaders.first_batch());
         done?;
         first_batch = Some(cost);
-        passed = Some(loaders.pass()?);
+        // Buffers settle in the first passes.
+        for _ in 0..3 {
+            passed = Some(loaders.pass()?);
+        }
         loaders.stock_pass()?;
     }
     let (mut limits, mut reader, mut alone, mut whole, mut stock) =
@@ -234,6 +242,19 @@ fn measure_case(case: &Case, dir: &Path, threads: usize, options: &Options) -> R
         true => Some(measure_cold(&files, &mut memory, &read_limit, &read_ours)?),
         false => None,
     };
+    let sequential = match &loaders {
+        Some(loaders) if options.sequential => {
+            let (passed, cost) = measure(|| loaders.sequential_pass());
+            let passed = passed?;
+            Some(json!({
+                "planes_of_the_pass": case.rows * per_row,
+                "planes_read": passed.planes_read,
+                "unique_planes_of_its_batches": passed.unique_planes,
+                "cost": cost,
+            }))
+        }
+        _ => None,
+    };
     let allocations = loaders.as_ref().map(|l| l.ours.batcher().host_pool());
     Ok(json!({
         "case": case,
@@ -254,6 +275,7 @@ fn measure_case(case: &Case, dir: &Path, threads: usize, options: &Options) -> R
         "whole": whole.report(),
         "stock": stock.report(),
         "cold": cold,
+        "sequential": sequential,
         "ratios": {
             "reader_over_limit": ratio(&reader.cpu(), &limits.cpu()),
             "reader_over_limit_wall": ratio(&reader.wall(), &limits.wall()),

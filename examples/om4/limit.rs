@@ -13,44 +13,61 @@ struct Worker {
     zstd: zstd::zstd_safe::DCtx<'static>,
 }
 
-/// Reads every file into `memory`, on so many threads.
-pub fn read(
-    files: &[ChunkFile],
-    compression: Compression,
-    memory: &mut [u8],
-    threads: usize,
-) -> Result<()> {
-    let mut rest = memory;
-    let mut places = Vec::with_capacity(files.len());
-    for file in files {
-        let (place, after) = rest.split_at_mut(file.planes * PLANE_BYTES);
-        places.push(Mutex::new(Some(place)));
-        rest = after;
-    }
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<()> {
-        let mut worker = Worker {
-            encoded: vec![0; files[0].planes * PLANE_BYTES * 2],
+/// Threads' belongings, kept warm from round to round.
+pub struct Limit {
+    workers: Vec<Mutex<Worker>>,
+}
+
+impl Limit {
+    /// `longest` is the number of planes in a file.
+    pub fn new(threads: usize, longest: usize) -> Self {
+        let worker = || Worker {
+            encoded: vec![0; longest * PLANE_BYTES * 2],
             zstd: zstd::zstd_safe::DCtx::create(),
         };
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(file) = files.get(index) else {
-                return Ok(());
-            };
-            let place = places[index].lock().expect("nobody panics").take();
-            let place = place.expect("each place is taken once");
-            worker
-                .read(file, compression, place)
-                .with_context(|| file.path.display().to_string())?;
+        Self {
+            workers: (0..threads).map(|_| Mutex::new(worker())).collect(),
         }
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .try_for_each(|t| t.join().expect("no panic"))
-    })
+    }
+
+    /// Reads every file into `memory`.
+    pub fn read(
+        &self,
+        files: &[ChunkFile],
+        compression: Compression,
+        memory: &mut [u8],
+    ) -> Result<()> {
+        let mut rest = memory;
+        let mut places = Vec::with_capacity(files.len());
+        for file in files {
+            let (place, after) = rest.split_at_mut(file.planes * PLANE_BYTES);
+            places.push(Mutex::new(Some(place)));
+            rest = after;
+        }
+        let next = AtomicUsize::new(0);
+        let work = |worker: &Mutex<Worker>| -> Result<()> {
+            let mut worker = worker.lock().expect("nobody panics");
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(file) = files.get(index) else {
+                    return Ok(());
+                };
+                let place = places[index].lock().expect("nobody panics").take();
+                let place = place.expect("each place is taken once");
+                worker
+                    .read(file, compression, place)
+                    .with_context(|| file.path.display().to_string())?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let work = &work;
+            let threads = self.workers.iter().map(|w| scope.spawn(move || work(w)));
+            let threads: Vec<_> = threads.collect();
+            threads
+                .into_iter()
+                .try_for_each(|t| t.join().expect("no panic"))
+        })
+    }
 }
 
 impl Worker {
@@ -80,9 +97,6 @@ impl Worker {
                 ensure!(n == out.len(), "{n} bytes");
             }
             _ => {
-                if self.encoded.len() < out.len() * 2 {
-                    self.encoded.resize(out.len() * 2, 0);
-                }
                 let n = file.read_at(&mut self.encoded, 0)?;
                 self.decode(n, compression, out)?;
             }

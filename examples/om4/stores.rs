@@ -138,9 +138,10 @@ impl Case {
                     Container::V2 => format!("{name}/{}", indices.replace('/', ".")),
                     Container::V3 | Container::Sharded => format!("{name}/c/{indices}"),
                 };
+                let planes = levels * step;
                 files.push(ChunkFile {
                     path: store.join("OM4.zarr").join(key),
-                    planes: levels * step,
+                    planes,
                     sharded,
                 });
             }

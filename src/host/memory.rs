@@ -35,13 +35,22 @@ pub unsafe trait HostAllocator: Send + Sync + 'static {
     fn came_home(&self, _memory: &mut [u8]) {}
 }
 
+/// Buffers of at least two huge pages get huge pages, where the system has them: some hundred times
+/// fewer page faults when they are new, and fewer misses of the translation cache ever after.
+const HUGE_PAGE: usize = 2 << 20;
+
 /// Ordinary memory from the system allocator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OrdinaryMemory;
 
 impl OrdinaryMemory {
     fn layout(bytes: usize) -> Result<Layout> {
-        Layout::from_size_align(bytes, HOST_ALIGN).map_err(|e| {
+        let align = if bytes < 2 * HUGE_PAGE {
+            HOST_ALIGN
+        } else {
+            HUGE_PAGE
+        };
+        Layout::from_size_align(bytes, align).map_err(|e| {
             Error::new(ErrorKind::Config, "a host buffer is too large")
                 .found(format!("{bytes} bytes"))
                 .caused_by(e)
@@ -49,21 +58,39 @@ impl OrdinaryMemory {
     }
 }
 
-// SAFETY: `alloc_zeroed` returns fresh, zeroed memory of the layout asked for.
+/// Asks for huge pages. Advice: where it is not taken, nothing changes.
+fn prefer_huge_pages(pointer: NonNull<u8>, layout: &Layout) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if layout.align() >= HUGE_PAGE {
+        // SAFETY: the range was just allocated with this layout and starts at a page; the advice
+        // changes neither its contents nor who may use it.
+        unsafe {
+            libc::madvise(pointer.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE);
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (pointer, layout);
+}
+
+// SAFETY: `alloc` returns fresh memory of the layout asked for, and all of it is zeroed.
 unsafe impl HostAllocator for OrdinaryMemory {
     fn allocate(&self, bytes: usize) -> Result<NonNull<u8>> {
         assert!(bytes > 0, "the pool never asks for an empty buffer");
         let layout = Self::layout(bytes)?;
         // SAFETY: the layout's size is not zero.
-        let pointer = unsafe { std::alloc::alloc_zeroed(layout) };
-        NonNull::new(pointer).ok_or_else(|| {
+        let pointer = NonNull::new(unsafe { std::alloc::alloc(layout) }).ok_or_else(|| {
             Error::new(ErrorKind::Io, "out of host memory").found(format!("{bytes} bytes asked"))
-        })
+        })?;
+        prefer_huge_pages(pointer, &layout);
+        // SAFETY: the memory is ours and `bytes` long. Not `alloc_zeroed`: it would touch the pages
+        // before the advice about them.
+        unsafe { pointer.as_ptr().write_bytes(0, bytes) };
+        Ok(pointer)
     }
 
     unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize) {
         if let Ok(layout) = Self::layout(bytes) {
-            // SAFETY: by contract `pointer` came from `alloc_zeroed` with this very layout.
+            // SAFETY: by contract `pointer` came from `alloc` with this very layout.
             unsafe { std::alloc::dealloc(pointer.as_ptr(), layout) }
         }
     }
