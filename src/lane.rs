@@ -343,6 +343,8 @@ struct DeviceConstants {
     preparations: Preparations,
 }
 
+// One for each device and source, kept for good.
+#[allow(clippy::large_enum_variant)]
 enum Preparations {
     Reader,
     Operations(OfGroups<DevicePreparation>),

@@ -219,7 +219,7 @@ const NX: usize = 8;
 
 /// A store whose land and values differ between north and south.
 fn store(dir: &Path) -> OceanDataset {
-    let wet = |level: usize, y: usize, x: usize| y > 0 && (x + y + level) % 5 != 0;
+    let wet = |level: usize, y: usize, x: usize| y > 0 && !(x + y + level).is_multiple_of(5);
     let plane = |channel: &Channel, row: usize, out: &mut [f32]| {
         let shift = channel.name().bytes().map(usize::from).sum::<usize>() % 17;
         for (i, value) in out.iter_mut().enumerate() {

@@ -1,6 +1,8 @@
 //! The training example's pieces, and the Learner example, on stores of a few cells.
 
 #![allow(dead_code)]
+// Two examples are included, and both include the small ocean.
+#![allow(clippy::duplicate_mod)]
 
 #[path = "../examples/samudra_train/checkpoint.rs"]
 mod checkpoint;
@@ -163,7 +165,7 @@ fn persistence_is_the_last_input_weighted_by_area() {
             *value = factor * growth(i / NX, i % NX) * row as f32;
         }
     };
-    let wet = |y: usize, x: usize| (x + y) % 5 != 0;
+    let wet = |y: usize, x: usize| !(x + y).is_multiple_of(5);
     write(dir.path(), 100, &mut field(move |_, y, x| wet(y, x), plane));
 
     let options = options(

@@ -167,7 +167,7 @@ fn custom_batches_come_as_given_and_are_padded_from_their_beginning() {
     let lists = vec![vec![4, 4], vec![0], vec![2, 1]];
     let groups = Groups::single(5).unwrap();
     let spec = with(Order::Custom(lists.clone()), 2, false);
-    assert_eq!(ranks(&spec, &groups, 1, 3), [lists.clone()]);
+    assert_eq!(ranks(&spec, &groups, 1, 3), std::slice::from_ref(&lists));
     let padded = ranks(&spec, &groups, 2, 0);
     assert_eq!(padded, [[vec![4, 4], vec![2, 1]], [vec![0], vec![4, 4]]]);
     let spec = with(Order::Custom(lists), 2, true);

@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let schedule = Schedule::new(spec, dataset.groups())?;
     let epoch = schedule.epoch(0);
-    if epoch.len() == 0 {
+    if epoch.is_empty() {
         bail!("no batch fits");
     }
     let plane = dataset.context(0).shape();
