@@ -59,7 +59,7 @@ impl Loaders {
             .map(|&i| dataset.window(i as usize));
         let windows = Windows(windows.flatten().collect());
         let stock = DataLoaderBuilder::new(stock_batcher.clone())
-            .batch_size(BATCH)
+            .batch_size(batches[0].len())
             .set_device(device.clone())
             .build(windows);
         let ahead = Prefetch {
