@@ -206,6 +206,11 @@ fn facts(task: &Task, loaders: &Loaders, config: &Config) -> Result<String> {
         .collect();
     let plan = dataset.plan(&windows)?;
     let validation = loaders.validation.batcher().dataset().windows();
+    let (shown, unique) = (plan.touched_planes(), plan.unique_planes());
+    let fewer = match shown > unique {
+        true => format!(" ({:.1} times fewer)", shown as f64 / unique as f64),
+        false => String::new(),
+    };
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let lines = [
         (
@@ -237,12 +242,9 @@ fn facts(task: &Task, loaders: &Loaders, config: &Config) -> Result<String> {
         (
             "batches",
             format!(
-                "{} of {}; the first shows {} planes and reads {} ({:.1} times fewer)",
+                "{} of {}; the first shows {shown} planes and reads {unique}{fewer}",
                 loaders.train.batches(),
                 plural(config.batch_size, "window"),
-                plan.touched_planes(),
-                plan.unique_planes(),
-                plan.touched_planes() as f64 / plan.unique_planes() as f64,
             ),
         ),
         (
