@@ -11,6 +11,7 @@ use crate::lane::{Constants, DeviceLane, DevicePath, PreparedBy};
 use crate::plan::{BatchPlan, Gather};
 use crate::precision::Precision;
 use crate::trace::Timeline;
+use crate::transfer::{Held, Transfer};
 use crate::window::Window;
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex};
 pub struct OceanBatcher {
     dataset: OceanDataset,
     precision: Precision,
+    transfer: Transfer,
     path: DevicePath,
     pools: Pools,
     constants: Constants,
@@ -112,6 +114,7 @@ impl OceanBatcher {
             pools: Pools::of_dataset(&dataset),
             dataset,
             precision: Precision::default(),
+            transfer: Transfer::default(),
             path: DevicePath::default(),
             constants: Constants::default(),
         }
@@ -120,6 +123,12 @@ impl OceanBatcher {
     /// Sets the element type of the tensors.
     pub fn with_precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
+        self
+    }
+
+    /// Sets what crosses to devices that are not a CPU.
+    pub fn with_transfer(mut self, transfer: Transfer) -> Self {
+        self.transfer = transfer;
         self
     }
 
@@ -199,7 +208,7 @@ impl OceanBatcher {
         let (shape, label_shape) = (context.shape().cells(), context.label_shape().cells());
         let (prognostic, boundary) = (plan.prognostic.channels, plan.boundary.channels);
         let shown = |gathers: &[Gather]| gathers.iter().map(|g| g.rows.len()).sum::<usize>();
-        let floats = match by {
+        let values = match by {
             PreparedBy::Reader => {
                 shown(&plan.inputs) * prognostic * shape
                     + shown(&plan.boundaries) * boundary * shape
@@ -212,7 +221,11 @@ impl OceanBatcher {
                     + label_rows * prognostic * label_shape
             }
         };
-        Ok((floats * size_of::<f32>()) as u64)
+        let size = match by {
+            PreparedBy::Reader => Precision::F32.bytes(),
+            PreparedBy::Operations | PreparedBy::Kernel => self.held().precision().bytes(),
+        };
+        Ok((values * size) as u64)
     }
 
     /// Reads and, for a CPU device, prepares.
@@ -225,7 +238,12 @@ impl OceanBatcher {
         ahead: Ahead<'_>,
     ) -> Result<HostBatch> {
         let source = self.dataset.source_of(&windows)?;
-        HostBatch::read(source, windows, plan, by, pool, ahead)
+        HostBatch::read(source, windows, plan, by, self.held(), pool, ahead)
+    }
+
+    /// What host buffers for devices that are not a CPU hold.
+    fn held(&self) -> Held {
+        Held::of(self.transfer, self.precision)
     }
 }
 

@@ -4,22 +4,22 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// A buffer of planes side by side, each of which can be claimed once.
-pub(crate) struct Claims<'a> {
+pub(crate) struct Claims<'a, T = f32> {
     cells: usize,
     /// What nobody has claimed yet, ascending. Threads claim along the buffer, so the pieces are
     /// about as many as the threads.
-    unclaimed: Mutex<Vec<Piece<'a>>>,
+    unclaimed: Mutex<Vec<Piece<'a, T>>>,
 }
 
-struct Piece<'a> {
+struct Piece<'a, T> {
     first: usize,
-    memory: &'a mut [f32],
+    memory: &'a mut [T],
 }
 
-impl<'a> Claims<'a> {
+impl<'a, T> Claims<'a, T> {
     /// # Panics
     /// When `cells` is 0.
-    pub(crate) fn new(memory: &'a mut [f32], cells: usize) -> Self {
+    pub(crate) fn new(memory: &'a mut [T], cells: usize) -> Self {
         assert!(cells > 0, "a plane has at least one cell");
         let mut unclaimed = Vec::with_capacity(4);
         unclaimed.push(Piece { first: 0, memory });
@@ -30,7 +30,7 @@ impl<'a> Claims<'a> {
     }
 
     /// The memory of these planes; `None` when part of it is claimed already, or there are none.
-    pub(crate) fn claim(&self, planes: &Range<usize>) -> Option<&'a mut [f32]> {
+    pub(crate) fn claim(&self, planes: &Range<usize>) -> Option<&'a mut [T]> {
         let mut unclaimed = self
             .unclaimed
             .lock()

@@ -21,11 +21,12 @@ pub use memory::PageLockedMemory;
 pub use memory::{HOST_ALIGN, HostAllocator, OrdinaryMemory};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::slots::{Exhausted, Pooled, SlotBounds, SlotCounts, Slots, Taken};
 use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty, Bytes};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Alignment of copies of a buffer: the largest that CubeCL's own allocations take.
 const COPY_ALIGN: usize = 16;
@@ -67,6 +68,18 @@ pub struct HostPoolState {
     pub allocations: u64,
 }
 
+impl From<SlotCounts> for HostPoolState {
+    fn from(counts: SlotCounts) -> Self {
+        Self {
+            leased: counts.leased,
+            free: counts.free,
+            bytes: counts.bytes,
+            peak_bytes: counts.peak_bytes,
+            allocations: counts.allocations,
+        }
+    }
+}
+
 impl HostPoolState {
     /// Two pools as one.
     #[cfg(feature = "cuda")]
@@ -88,23 +101,20 @@ pub struct HostPool(Arc<Shared>);
 
 struct Shared {
     allocator: Box<dyn HostAllocator>,
-    options: HostPoolOptions,
-    inner: Mutex<Inner>,
-    returned: Condvar,
-}
-
-#[derive(Default)]
-struct Inner {
-    free: Vec<Slot>,
-    /// Surplus buffers that the next lease frees.
-    surplus: Vec<Slot>,
-    state: HostPoolState,
+    timeout: Duration,
+    slots: Slots<Slot>,
 }
 
 /// One allocation: exclusively owned, freed by the pool only.
 struct Slot {
     pointer: NonNull<u8>,
     bytes: usize,
+}
+
+impl Pooled for Slot {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 // SAFETY: a slot is an exclusively owned allocation, like a `Box<[u8]>`.
@@ -115,11 +125,16 @@ unsafe impl Sync for Slot {}
 impl HostPool {
     /// A pool over the given allocator.
     pub fn new(allocator: impl HostAllocator, options: HostPoolOptions) -> Self {
+        let bounds = SlotBounds {
+            keep: options.keep,
+            limit: options.limit,
+            // The last owner may be the copy queue, on whose thread nothing may call the driver.
+            freed_later: allocator.property() == AllocationProperty::Pinned,
+        };
         Self(Arc::new(Shared {
             allocator: Box::new(allocator),
-            options,
-            inner: Mutex::default(),
-            returned: Condvar::new(),
+            timeout: options.timeout,
+            slots: Slots::new(bounds),
         }))
     }
 
@@ -131,131 +146,65 @@ impl HostPool {
     /// # Errors
     /// The limit stayed reached for the whole timeout, or the allocator refused.
     pub fn lease(&self, len: usize) -> Result<HostLease> {
+        self.lease_of(len, size_of::<f32>())
+    }
+
+    /// As [`HostPool::lease`], for `len` values of `size` bytes each.
+    pub(crate) fn lease_of(&self, len: usize, size: usize) -> Result<HostLease> {
         let bytes = len
-            .checked_mul(size_of::<f32>())
+            .checked_mul(size)
             .ok_or_else(|| Error::config("a host buffer is too large").found(len))?;
         if bytes == 0 {
             return Ok(HostLease {
                 slot: None,
-                len,
+                bytes,
                 pool: self.clone(),
             });
         }
-        let deadline = Instant::now() + self.0.options.timeout;
-        let mut inner = self.0.lock();
-        while self
-            .0
-            .options
-            .limit
-            .is_some_and(|limit| inner.state.leased >= limit)
-        {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(self.exhausted(bytes, &inner.state));
+        let slots = &self.0.slots;
+        let taken = slots.take(bytes, self.0.timeout);
+        let slot = match taken.map_err(|e| self.exhausted(bytes, &e))? {
+            Taken::Free(slot) => slot,
+            Taken::Allocate(unwanted) => {
+                self.0.free(unwanted);
+                let allocated = self.0.allocator.allocate(bytes);
+                let pointer = allocated.inspect_err(|_| slots.allocation_failed(bytes))?;
+                Slot { pointer, bytes }
             }
-            inner = self
-                .0
-                .returned
-                .wait_timeout(inner, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-        let sizes = || inner.free.iter().map(|s| s.bytes).enumerate();
-        let twice = bytes.saturating_mul(2);
-        let fits = sizes().filter(|&(_, size)| (bytes..=twice).contains(&size));
-        let best = fits.min_by_key(|&(_, size)| size).map(|(i, _)| i);
-        // A buffer of this kind that became too small makes room, so that they do not pile up.
-        let outgrown = sizes().filter(|&(_, size)| size < bytes && size >= bytes / 2);
-        let outgrown = outgrown.max_by_key(|&(_, size)| size).map(|(i, _)| i);
-        inner.state.leased += 1;
-        if let Some(index) = best {
-            let slot = inner.free.swap_remove(index);
-            return Ok(HostLease {
-                slot: Some(slot),
-                len,
-                pool: self.clone(),
-            });
-        }
-        let mut unwanted = std::mem::take(&mut inner.surplus);
-        unwanted.extend(outgrown.map(|i| inner.free.swap_remove(i)));
-        inner.state.bytes -= unwanted.iter().map(|slot| slot.bytes).sum::<usize>();
-        inner.state.bytes += bytes;
-        inner.state.peak_bytes = inner.state.peak_bytes.max(inner.state.bytes);
-        inner.state.allocations += 1;
-        drop(inner);
-        self.0.free(unwanted);
-        match self.0.allocator.allocate(bytes) {
-            Ok(pointer) => {
-                let slot = Slot { pointer, bytes };
-                Ok(HostLease {
-                    slot: Some(slot),
-                    len,
-                    pool: self.clone(),
-                })
-            }
-            Err(e) => {
-                let mut inner = self.0.lock();
-                inner.state.leased -= 1;
-                inner.state.bytes -= bytes;
-                drop(inner);
-                self.0.returned.notify_one();
-                Err(e)
-            }
-        }
+        };
+        Ok(HostLease {
+            slot: Some(slot),
+            bytes,
+            pool: self.clone(),
+        })
     }
 
     /// What the pool holds now.
     pub fn state(&self) -> HostPoolState {
-        let inner = self.0.lock();
-        HostPoolState {
-            free: inner.free.len(),
-            ..inner.state
-        }
+        self.0.slots.counts().into()
     }
 
-    fn exhausted(&self, bytes: usize, state: &HostPoolState) -> Error {
-        let limit = self.0.options.limit.unwrap_or(usize::MAX);
+    fn exhausted(&self, bytes: usize, Exhausted(counts): &Exhausted) -> Error {
         Error::new(ErrorKind::Device, "no host buffer came home in time")
             .expected(format!(
                 "a buffer of {bytes} bytes within {:?}",
-                self.0.options.timeout
+                self.0.timeout
             ))
             .found(format!(
-                "{} of {limit} buffers still held by batches in use or by copies in flight",
-                state.leased
+                "all {} buffers still held by batches in use or by copies in flight",
+                counts.leased
             ))
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The guarded section never panics half-way, so a poisoned lock is still consistent.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a buffer home. Called from destructors on foreign threads: short, never panics.
-    ///
-    /// On the copy queue's thread nothing may call the driver, so surplus page-locked buffers wait
-    /// for the next lease.
     fn take_back(&self, slot: Slot) {
         // SAFETY: the last owner has let go, and the slot is not in the free list yet: nobody else
         // can reach its `bytes` initialised bytes.
         let memory = unsafe { std::slice::from_raw_parts_mut(slot.pointer.as_ptr(), slot.bytes) };
         self.allocator.came_home(memory);
-        let mut inner = self.lock();
-        inner.state.leased -= 1;
-        inner.free.push(slot);
-        let mut surplus = None;
-        if inner.free.len() > self.options.keep {
-            let smallest = inner.free.iter().enumerate().min_by_key(|(_, s)| s.bytes);
-            surplus = smallest.map(|(i, _)| i).map(|i| inner.free.swap_remove(i));
-        }
-        if self.allocator.property() == AllocationProperty::Pinned {
-            inner.surplus.extend(surplus.take());
-        }
-        inner.state.bytes -= surplus.as_ref().map_or(0, |slot| slot.bytes);
-        drop(inner);
-        self.returned.notify_one();
+        let surplus = self.slots.give_back(slot);
         self.free(surplus);
     }
 
@@ -269,51 +218,59 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Leases keep the pool alive, so every slot is in one of the lists now.
-        let slots: Vec<Slot> = inner
-            .free
-            .drain(..)
-            .chain(inner.surplus.drain(..))
-            .collect();
-        self.free(slots);
+        // Leases keep the pool alive, so every slot is home now.
+        self.free(self.slots.drain());
     }
 }
 
-/// Exclusive use of a host buffer of `len` float32 values. Dropping it returns the buffer.
+/// Exclusive use of a host buffer. Dropping it returns the buffer.
 pub struct HostLease {
     /// `None` only for an empty lease, and after the buffer went home.
     slot: Option<Slot>,
-    len: usize,
+    bytes: usize,
     pool: HostPool,
 }
 
 impl HostLease {
-    /// The values.
+    /// The values, as float32.
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
+        bytemuck::cast_slice_mut(self.as_mut_bytes())
+    }
+
+    /// The values, as elements of two bytes.
+    pub(crate) fn as_mut_halves(&mut self) -> &mut [u16] {
+        bytemuck::cast_slice_mut(self.as_mut_bytes())
+    }
+
+    fn as_mut_bytes(&mut self) -> &mut [u8] {
         match &self.slot {
-            // SAFETY: the slot is initialised, aligned to HOST_ALIGN, at least `len` floats long,
-            // and exclusively ours while `self` is borrowed mutably. Every bit pattern is an f32.
+            // SAFETY: the slot is initialised, at least `bytes` long, and exclusively ours while
+            // `self` is borrowed mutably.
             Some(slot) => unsafe {
-                std::slice::from_raw_parts_mut(slot.pointer.as_ptr().cast(), self.len)
+                std::slice::from_raw_parts_mut(slot.pointer.as_ptr(), self.bytes)
             },
             None => &mut [],
         }
     }
 
-    /// Values in the lease.
+    /// Bytes of the lease.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Float32 values in the lease.
     pub fn len(&self) -> usize {
-        self.len
+        self.bytes / size_of::<f32>()
     }
 
     /// Whether the lease holds no value.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.bytes == 0
     }
 
     /// Hands the buffer to Burn without a copy. It comes home when the `Bytes` are dropped.
     pub fn into_bytes(self) -> Bytes {
-        let bytes = self.len * size_of::<f32>();
+        let bytes = self.bytes;
         // SAFETY: the controller's memory is initialised over its first `bytes` bytes.
         unsafe { Bytes::from_controller(Box::new(Controller(self)), bytes) }
     }

@@ -7,8 +7,9 @@ use crate::error::Result;
 use crate::host::{HostLease, HostPool};
 use crate::lane::PreparedBy;
 use crate::plan::{BatchPlan, Gather};
-use crate::read::{PlaneRequest, PlaneShape, PlaneSource, ReadCounts};
-use crate::sink::{Gathered, HostPlanes, PreparedTensors};
+use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
+use crate::sink::{Gathered, HostPlanes, PreparedPlanes, PreparedTensors};
+use crate::transfer::Held;
 use crate::window::Window;
 
 /// A batch that has been read and waits, in host memory, for its device.
@@ -56,6 +57,7 @@ pub(crate) struct RawGroups {
 /// The unique planes of a read group in host memory.
 pub(crate) struct RawHost {
     pub lease: HostLease,
+    pub held: Held,
     /// The unique row of each row that the device will write.
     pub rows: Vec<u32>,
 }
@@ -74,6 +76,7 @@ impl HostBatch {
         windows: Vec<Window>,
         plan: BatchPlan,
         by: PreparedBy,
+        held: Held,
         pool: &HostPool,
         ahead: Ahead<'_>,
     ) -> Result<Self> {
@@ -87,8 +90,10 @@ impl HostBatch {
         };
         let buffers = match by {
             PreparedBy::Reader => Buffers::Prepared(reading.prepared(source, plan)?),
-            PreparedBy::Operations => Buffers::Raw(reading.raw(source, plan, in_place)?),
-            PreparedBy::Kernel => Buffers::Raw(reading.raw(source, plan, Arrangement::new)?),
+            PreparedBy::Operations => Buffers::Raw(reading.raw(source, plan, held, in_place)?),
+            PreparedBy::Kernel => {
+                Buffers::Raw(reading.raw(source, plan, held, Arrangement::new)?)
+            }
         };
         let Reading {
             counts,
@@ -115,7 +120,7 @@ impl HostBatch {
                 labels,
             }) => {
                 let tensors = [inputs, boundaries, labels].into_iter().flatten();
-                tensors.map(|t| t.lease.len()).collect()
+                tensors.map(|t| t.lease.bytes()).collect()
             }
             Buffers::Raw(RawGroups {
                 prognostic,
@@ -127,15 +132,14 @@ impl HostBatch {
                 groups
                     .into_iter()
                     .flatten()
-                    .map(|g| g.lease.len())
+                    .map(|g| g.lease.bytes())
                     .collect()
             }
             #[cfg(feature = "cube")]
             Buffers::Crossing(crossing) => crossing.lengths.clone(),
         };
-        let floats: usize = lengths.iter().sum();
         let copies = lengths.iter().filter(|&&n| n > 0).count();
-        ((floats * size_of::<f32>()) as u64, copies as u64)
+        (lengths.iter().sum::<usize>() as u64, copies as u64)
     }
 }
 
@@ -159,6 +163,7 @@ impl Reading<'_> {
         &mut self,
         source: &Source,
         plan: BatchPlan,
+        held: Held,
         arrange: fn(usize, Vec<Vec<Gather>>) -> Arrangement,
     ) -> Result<RawGroups> {
         let BatchPlan {
@@ -169,6 +174,7 @@ impl Reading<'_> {
             boundaries,
             labels,
         } = plan;
+        let preparation = source.context.preparation();
         let mut group = |part: Part,
                          planes: &dyn PlaneSource,
                          rows: &[usize],
@@ -180,13 +186,26 @@ impl Reading<'_> {
                 rows,
                 channels: &group.positions,
             };
-            let mut lease = self.pool.lease(request.planes() * cells)?;
-            let sink = HostPlanes::new(lease.as_mut_slice(), cells);
-            let read = self.ahead.read(part, planes, &request, next, &sink)?;
-            self.counts.add(&read);
-            drop(sink);
+            let size = held.precision().bytes();
+            let mut lease = self.pool.lease_of(request.planes() * cells, size)?;
+            let mut read = |sink: &dyn PlaneSink| {
+                let read = self.ahead.read(part, planes, &request, next, sink)?;
+                self.counts.add(&read);
+                Result::Ok(())
+            };
+            match held {
+                Held::Raw => read(&HostPlanes::new(lease.as_mut_slice(), cells))?,
+                Held::Prepared(precision) => {
+                    let channels = &group.constants;
+                    let sink =
+                        PreparedPlanes::new(&mut lease, precision, cells, preparation, channels);
+                    read(&sink)?;
+                    self.nan_in_ocean += sink.nan_in_ocean();
+                }
+            }
             Result::Ok(RawHost {
                 lease,
+                held,
                 rows: rows_out,
             })
         };

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::precision::Precision;
 use crate::prepare::{ChannelConstants, MaskOrder, Preparation};
 use crate::read::PlaneShape;
+use crate::transfer::Held;
 use crate::upload::{RawGroup, on_device};
 use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::cubecl;
@@ -21,9 +22,9 @@ use burn_cubecl::{CubeBackend, CubeDevice};
 const UNITS: u32 = 256;
 
 #[cube(launch, address_type = "dynamic")]
-fn prepare_planes<O: Float>(
+fn prepare_planes<I: Float, O: Float>(
     // (unique row, channel, cell)
-    planes: &[f32],
+    planes: &[I],
     // output row -> unique row
     rows: &[u32],
     // Per channel.
@@ -37,7 +38,8 @@ fn prepare_planes<O: Float>(
     words: u32,
     fill: f32,
     limit: f32,
-    #[comptime] mask_first: bool,
+    #[comptime] step: Step,
+    #[define(I)] _input: ElemType,
     #[define(O)] _output: ElemType,
 ) {
     let cell = CUBE_POS_X * CUBE_DIM_X + UNIT_POS_X;
@@ -49,15 +51,30 @@ fn prepare_planes<O: Float>(
     let row = CUBE_POS_Z as usize;
     let source = rows[row] as usize;
     let value = planes[(source * channels + channel) * cells as usize + cell as usize];
-    let word = wet[channel * words as usize + (cell / 32) as usize];
-    let ocean = (word >> (cell % 32)) & 1 == 1;
-    let (mean, std) = (mean[channel], std[channel]);
-    let result = if comptime!(mask_first) {
-        normalise(select(ocean, value, fill), mean, std, limit)
+    let at = (row * channels + channel) * cells as usize + cell as usize;
+    if comptime!(step == Step::Gather) {
+        out[at] = O::cast_from(value);
     } else {
-        select(ocean, normalise(value, mean, std, limit), fill)
-    };
-    out[(row * channels + channel) * cells as usize + cell as usize] = O::cast_from(result);
+        let value = f32::cast_from(value);
+        let word = wet[channel * words as usize + (cell / 32) as usize];
+        let ocean = (word >> (cell % 32)) & 1 == 1;
+        let (mean, std) = (mean[channel], std[channel]);
+        let result = if comptime!(step == Step::MaskFirst) {
+            normalise(select(ocean, value, fill), mean, std, limit)
+        } else {
+            select(ocean, normalise(value, mean, std, limit), fill)
+        };
+        out[at] = O::cast_from(result);
+    }
+}
+
+/// What the kernel does to a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    NormaliseFirst,
+    MaskFirst,
+    /// Nothing: the host has prepared it.
+    Gather,
 }
 
 /// NaN is recognised by its bits: compilers may assume that arithmetic meets none.
@@ -108,7 +125,7 @@ impl KernelConstants {
         }
     }
 
-    /// Prepares uploaded planes: `(row, channel, y, x)`, the rows that were asked for at the upload.
+    /// Prepares uploaded planes, or gathers those that the host has prepared: `(row, channel, y, x)`, the rows that were asked for at the upload.
     ///
     /// Runs on the stream of this thread, which has to be the consumer's: under fusion a tensor
     /// belongs to the stream of the thread that made it.
@@ -118,6 +135,12 @@ impl KernelConstants {
     pub fn prepare(&self, raw: RawGroup, precision: Precision) -> Result<Tensor<4>> {
         let PlaneShape { ny, nx } = self.shape;
         let (rows, channels, cells) = (raw.wanted, self.channels, self.shape.cells());
+        let step = match (raw.held, self.preparation.order) {
+            (Held::Prepared(_), _) => Step::Gather,
+            (Held::Raw, MaskOrder::NormaliseFirst) => Step::NormaliseFirst,
+            (Held::Raw, MaskOrder::MaskFirst) => Step::MaskFirst,
+        };
+        let input = raw.held.dtype();
         let shape = [rows, channels, ny, nx];
         let values: usize = shape.iter().product();
         let dtype = DType::from(precision.dtype());
@@ -146,7 +169,8 @@ impl KernelConstants {
                 cells.div_ceil(32) as u32,
                 self.fill(precision),
                 precision.largest(),
-                self.preparation.order == MaskOrder::MaskFirst,
+                step,
+                burn::backend::cubecl::dtype_to_storage_type(input),
                 burn::backend::cubecl::dtype_to_storage_type(dtype),
             );
         }

@@ -23,6 +23,7 @@ use crate::precision::Precision;
 use crate::prepare::DevicePreparation;
 use crate::read::PlaneShape;
 use crate::trace::{Lane, Timeline};
+use crate::transfer::Held;
 #[cfg(feature = "cube")]
 use crate::upload::{HostGroup, RawGroup, Ticket, Uploader, cube_device};
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
@@ -172,7 +173,7 @@ fn kernel_way(_: &Device) -> Result<Option<Way>> {
 /// Raw planes on their way, and how tensors are put together from them.
 #[cfg(feature = "cube")]
 pub(crate) struct Crossing {
-    /// Values of each read group.
+    /// Bytes of each read group.
     pub lengths: Vec<usize>,
     ticket: Ticket,
     fields: Fields,
@@ -191,9 +192,10 @@ impl Crossing {
             .into_iter()
             .flatten()
             .collect();
-        let lengths = groups.iter().map(|g| g.lease.len()).collect();
-        let host = |RawHost { lease, rows }| HostGroup {
+        let lengths = groups.iter().map(|g| g.lease.bytes()).collect();
+        let host = |RawHost { lease, held, rows }| HostGroup {
             planes: lease.into_bytes(),
+            held,
             rows,
         };
         let ticket = uploader.send(groups.into_iter().map(host).collect(), timeline, batch);
@@ -224,7 +226,7 @@ impl Finishing<'_> {
         let field = |tensors: Vec<HostTensor>, shape: PlaneShape| {
             let tensor = |HostTensor { lease, gather }: HostTensor| {
                 let rows = gather.rows.len() / gather.times;
-                self.cast(upload(lease, rows, shape, self.device))
+                self.cast(upload(lease, Precision::F32, rows, shape, self.device))
             };
             Field::Ready(tensors.into_iter().map(tensor).collect())
         };
@@ -247,7 +249,12 @@ impl Finishing<'_> {
             unreachable!("raw planes meet the preparations of their device")
         };
         let planes = |host: RawHost, shape: PlaneShape, by: &DevicePreparation| {
-            self.cast(by.planes(upload(host.lease, host.rows.len(), shape, self.device)))
+            let RawHost { lease, held, rows } = host;
+            let planes = upload(lease, held.precision(), rows.len(), shape, self.device);
+            match held {
+                Held::Raw => self.cast(by.planes(planes)),
+                Held::Prepared(_) => planes,
+            }
         };
         let p = planes(prognostic, self.context.shape(), &by.prognostic);
         let b = planes(boundary, self.context.shape(), &by.boundary);
@@ -300,10 +307,17 @@ fn gathered([inputs, boundaries, labels]: [Tensor<4>; 3], fields: Fields) -> [Fi
 
 /// `(rows, channel, y, x)`, where a row is as long as the buffer says. Uploaded at rank 1: higher
 /// ranks may get pitched rows, and a copy when reshaped.
-fn upload(lease: HostLease, rows: usize, shape: PlaneShape, device: &Device) -> Tensor<4> {
-    let len = lease.len();
-    let data = TensorData::from_bytes(lease.into_bytes(), [len], DType::F32);
-    let flat = Tensor::<1>::from_data(data, (device, DType::F32));
+fn upload(
+    lease: HostLease,
+    precision: Precision,
+    rows: usize,
+    shape: PlaneShape,
+    device: &Device,
+) -> Tensor<4> {
+    let len = lease.bytes() / precision.bytes();
+    let dtype = DType::from(precision.dtype());
+    let data = TensorData::from_bytes(lease.into_bytes(), [len], dtype);
+    let flat = Tensor::<1>::from_data(data, (device, dtype));
     flat.reshape([rows, len / (rows * shape.cells()), shape.ny, shape.nx])
 }
 

@@ -9,6 +9,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::window::WindowSpec;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -325,8 +326,8 @@ pub struct ReadTask {
     pub time_chunk: u64,
     /// Chunk index along level; 0 when the array has no level axis.
     pub level_chunk: u64,
-    /// Ascending by `plane`.
-    pub planes: Vec<PlannedPlane>,
+    /// Ascending by `plane`. A single one, as most chunks hold, is kept in place.
+    pub planes: SmallVec<[PlannedPlane; 1]>,
     /// Chunks of the block: the number of (y, x) chunks a plane is cut into.
     pub chunks: u64,
 }
@@ -396,7 +397,7 @@ pub fn read_tasks(
         level_chunk: u64,
     }
     let mut tasks: Vec<ReadTask> = Vec::new();
-    let mut task_of: HashMap<Block, usize> = HashMap::new();
+    let mut task_of: HashMap<Block, usize> = HashMap::with_capacity(rows.len());
     let planes = rows
         .iter()
         .flat_map(|&row| channels.iter().map(move |&slot| (row, slot)));
@@ -414,7 +415,7 @@ pub fn read_tasks(
                 array,
                 time_chunk,
                 level_chunk,
-                planes: Vec::new(),
+                planes: SmallVec::new(),
                 chunks: chunks[array],
             });
             tasks.len() - 1

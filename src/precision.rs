@@ -1,6 +1,7 @@
 //! The element type of a batch's tensors.
 
 use burn::tensor::FloatDType;
+use half::slice::HalfFloatSliceExt;
 
 /// Element type of a batch's tensors. Normalising and masking happen in float32 whatever it is, and
 /// the result is rounded to it, to the nearest.
@@ -40,9 +41,57 @@ impl Precision {
         }
     }
 
+    /// Bytes of a value.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+        }
+    }
+
     /// `value`, kept within the range.
     pub fn clamp(self, value: f32) -> f32 {
         value.clamp(-self.largest(), self.largest())
+    }
+}
+
+/// The two element types of half the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Narrow {
+    Bf16,
+    F16,
+}
+
+impl Narrow {
+    /// The element type, if it is one of these.
+    pub(crate) fn of(precision: Precision) -> Option<Self> {
+        match precision {
+            Precision::F32 => None,
+            Precision::Bf16 => Some(Self::Bf16),
+            Precision::F16 => Some(Self::F16),
+        }
+    }
+
+    /// Rounds `values` to the nearest, ties to even, kept within the range (which changes them).
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    pub(crate) fn round(self, values: &mut [f32], out: &mut [u16]) {
+        let precision = match self {
+            Self::Bf16 => Precision::Bf16,
+            Self::F16 => Precision::F16,
+        };
+        for value in values.iter_mut() {
+            *value = precision.clamp(*value);
+        }
+        match self {
+            Self::Bf16 => {
+                bytemuck::cast_slice_mut::<u16, half::bf16>(out).convert_from_f32_slice(values)
+            }
+            Self::F16 => {
+                bytemuck::cast_slice_mut::<u16, half::f16>(out).convert_from_f32_slice(values)
+            }
+        }
     }
 }
 
@@ -61,5 +110,21 @@ mod tests {
         assert_eq!(half::bf16::from_f32(clamped), half::bf16::MAX);
         assert_eq!(Precision::F16.clamp(-1e9), -65504.0);
         assert_eq!(Precision::F32.clamp(f32::MIN), f32::MIN);
+    }
+    #[test]
+    fn rounding_is_that_of_each_value_by_itself() {
+        let mut values: Vec<f32> = (0..1000).map(|i| (i as f32 - 500.0) * 1.2345e-3).collect();
+        values.extend([f32::MAX, f32::MIN, 1e-30, 65519.9, 1.0 + f32::EPSILON]);
+        let mut out = vec![0; values.len()];
+        Narrow::Bf16.round(&mut values.clone(), &mut out);
+        for (value, out) in values.iter().zip(&out) {
+            let value = Precision::Bf16.clamp(*value);
+            assert_eq!(half::bf16::from_f32(value).to_bits(), *out, "{value}");
+        }
+        Narrow::F16.round(&mut values.clone(), &mut out);
+        for (value, out) in values.iter().zip(&out) {
+            let value = Precision::F16.clamp(*value);
+            assert_eq!(half::f16::from_f32(value).to_bits(), *out, "{value}");
+        }
     }
 }

@@ -12,6 +12,7 @@
 use crate::mask::WetMask;
 use crate::read::PlaneShape;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
+use multiversion::multiversion;
 use std::sync::Arc;
 
 /// Which of normalising and masking comes first.
@@ -53,13 +54,10 @@ impl Preparation {
     pub fn plane(&self, plane: &mut [f32], channel: &ChannelConstants) -> u64 {
         let wet = channel.wet.as_slice();
         assert_eq!(plane.len(), wet.len(), "plane and wet mask differ in size");
-        // Blocks keep the count in 32 bits, which the compiler can hold in the lanes of the values.
-        let blocks = plane.chunks_mut(BLOCK).zip(wet.chunks(BLOCK));
-        blocks
-            .map(|(values, wet)| u64::from(self.block(values, wet, channel)))
-            .sum()
+        in_vectors(self, plane, wet, channel)
     }
 
+    #[inline(always)]
     fn block(&self, values: &mut [f32], wet: &[bool], channel: &ChannelConstants) -> u32 {
         let (mean, std, fill) = (channel.mean, channel.std, self.fill);
         let cells = values.iter_mut().zip(wet);
@@ -82,6 +80,25 @@ impl Preparation {
         }
         nan_in_ocean
     }
+}
+
+/// Compiled once for each kind of vector; the widest that the processor has is chosen at run time.
+/// IEEE division is the same in all of them.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+avx",
+    "x86_64+avx2+avx",
+    "aarch64+neon",
+))]
+fn in_vectors(
+    preparation: &Preparation,
+    plane: &mut [f32],
+    wet: &[bool],
+    channel: &ChannelConstants,
+) -> u64 {
+    // Blocks keep the count in 32 bits, which the compiler can hold in the lanes of the values.
+    let blocks = plane.chunks_mut(BLOCK).zip(wet.chunks(BLOCK));
+    let nan = blocks.map(|(values, wet)| preparation.block(values, wet, channel));
+    nan.map(u64::from).sum()
 }
 
 const BLOCK: usize = 4096;

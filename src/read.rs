@@ -1,6 +1,6 @@
 //! The seam between what knows stores and what knows devices: fill these planes.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::schema::Channel;
 use std::ops::Range;
 
@@ -18,6 +18,27 @@ impl PlaneRequest<'_> {
     /// Planes asked for.
     pub fn planes(&self) -> usize {
         self.rows.len() * self.channels.len()
+    }
+
+    /// Checks the request against what a source has: the first thing to do in
+    /// [`PlaneSource::read`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config): a row or a channel that is not there.
+    pub fn check(&self, source: &dyn PlaneSource) -> Result<()> {
+        let (rows, channels) = (source.rows(), source.channels().len());
+        if let Some(&row) = self.rows.iter().find(|&&row| row >= rows) {
+            return Err(Error::config("a time row is not there")
+                .row(row)
+                .expected(format!("a row below {rows}"))
+                .found(row));
+        }
+        match self.channels.iter().find(|&&channel| channel >= channels) {
+            Some(channel) => Err(Error::config("a channel is not there")
+                .expected(format!("a position below {channels}"))
+                .found(channel)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -528,11 +528,10 @@ impl Block<'_> {
                     .found(format!("{} values", out.len())));
             }
             read(self, out)?;
-            if !self.array.marks.is_empty() {
-                let marks = &self.array.marks;
-                out.iter_mut()
-                    .filter(|value| marks.contains(value))
-                    .for_each(|value| *value = f32::NAN);
+            for mark in &self.array.marks {
+                for value in &mut *out {
+                    *value = if *value == *mark { f32::NAN } else { *value };
+                }
             }
             Ok(())
         })

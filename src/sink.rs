@@ -2,7 +2,9 @@
 
 use crate::claims::Claims;
 use crate::error::{Error, ErrorKind, Result};
+use crate::host::HostLease;
 use crate::plan::Gather;
+use crate::precision::{Narrow, Precision};
 use crate::prepare::{ChannelConstants, Preparation};
 use crate::read::PlaneSink;
 use std::cell::Cell;
@@ -35,6 +37,88 @@ impl PlaneSink for HostPlanes<'_> {
     }
 }
 
+/// Prepares each plane while it is hot and lays it beside the others in one host buffer, in the
+/// request's order, in the element type that crosses to the device.
+pub(crate) struct PreparedPlanes<'a> {
+    cells: usize,
+    preparation: Preparation,
+    channels: &'a [ChannelConstants],
+    memory: Memory<'a>,
+    nan_in_ocean: AtomicU64,
+}
+
+enum Memory<'a> {
+    Whole(Claims<'a>),
+    Halves(Claims<'a, u16>, Narrow),
+}
+
+impl<'a> PreparedPlanes<'a> {
+    /// # Panics
+    /// When `cells` is 0.
+    pub(crate) fn new(
+        lease: &'a mut HostLease,
+        precision: Precision,
+        cells: usize,
+        preparation: Preparation,
+        channels: &'a [ChannelConstants],
+    ) -> Self {
+        let memory = match Narrow::of(precision) {
+            None => Memory::Whole(Claims::new(lease.as_mut_slice(), cells)),
+            Some(narrow) => Memory::Halves(Claims::new(lease.as_mut_halves(), cells), narrow),
+        };
+        Self {
+            cells,
+            preparation,
+            channels,
+            memory,
+            nan_in_ocean: AtomicU64::new(0),
+        }
+    }
+
+    /// NaN met in the ocean so far.
+    pub(crate) fn nan_in_ocean(&self) -> u64 {
+        self.nan_in_ocean.load(Ordering::Relaxed)
+    }
+
+    fn prepare(&self, planes: Range<usize>, values: &mut [f32]) {
+        for (plane, values) in planes.zip(values.chunks_exact_mut(self.cells)) {
+            let channel = &self.channels[plane % self.channels.len()];
+            let nan = self.preparation.plane(values, channel);
+            if nan > 0 {
+                self.nan_in_ocean.fetch_add(nan, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl PlaneSink for PreparedPlanes<'_> {
+    fn fill(
+        &self,
+        planes: Range<usize>,
+        fill: &mut dyn FnMut(&mut [f32]) -> Result<()>,
+    ) -> Result<()> {
+        match &self.memory {
+            Memory::Whole(memory) => {
+                let memory = memory.claim(&planes);
+                let memory = memory.ok_or_else(|| claimed_twice(&planes))?;
+                fill(memory)?;
+                self.prepare(planes, memory);
+                Ok(())
+            }
+            Memory::Halves(memory, narrow) => {
+                let memory = memory.claim(&planes);
+                let memory = memory.ok_or_else(|| claimed_twice(&planes))?;
+                with_scratch(memory.len(), |scratch| {
+                    fill(scratch)?;
+                    self.prepare(planes, scratch);
+                    narrow.round(scratch, memory);
+                    Ok(())
+                })
+            }
+        }
+    }
+}
+
 /// One tensor that is put together from the planes of a group: `(sample, time, channel, y, x)`.
 pub struct Gathered<'a> {
     /// The tensor's values.
@@ -60,9 +144,20 @@ pub struct PreparedTensors<'a> {
 }
 
 thread_local! {
-    /// For planes that lie apart in the tensors: at most one chunk's, kept by the reader threads.
+    /// For planes on their way to another element type, or that lie apart in the tensors: at most
+    /// one chunk's, kept by the reader threads.
     /// Taken out while in use, because `fill` may come back here on the same thread.
     static SCRATCH: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+}
+
+fn with_scratch(len: usize, work: impl FnOnce(&mut [f32]) -> Result<()>) -> Result<()> {
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < len {
+        scratch.resize(len, 0.0);
+    }
+    let outcome = work(&mut scratch[..len]);
+    SCRATCH.set(scratch);
+    outcome
 }
 
 impl<'a> PreparedTensors<'a> {
@@ -178,17 +273,14 @@ impl PlaneSink for PreparedTensors<'_> {
             return self.finish(channels, memory, others);
         }
         // Planes of several rows: together in the chunk, apart in the tensors.
-        let mut scratch = SCRATCH.take();
-        scratch.resize(planes.len() * self.cells, 0.0);
-        let outcome = fill(&mut scratch).and_then(|()| {
+        with_scratch(planes.len() * self.cells, |scratch| {
+            fill(scratch)?;
             let mut each = planes.zip(scratch.chunks_exact_mut(self.cells));
             each.try_for_each(|(plane, values)| {
                 let (row, channel) = (plane / n, plane % n);
                 self.finish(channel..channel + 1, values, self.places(row)?)
             })
-        });
-        SCRATCH.set(scratch);
-        outcome
+        })
     }
 }
 

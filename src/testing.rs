@@ -1,6 +1,9 @@
-//! Sources for tests: planes from memory, and faults on demand.
+//! For tests: planes from memory, faults on demand, and the contract of a source as a suite.
 //!
-//! Public so that users can test their own training loops against a source that fails.
+//! Public so that users can test a source of their own, and their training loops against one that
+//! fails.
+
+pub use crate::conformance::{PurityProbe, check_source};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
@@ -57,11 +60,7 @@ impl PlaneSource for MemorySource {
     }
 
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
-        for &row in request.rows {
-            if row >= self.rows {
-                return Err(Error::config("a row past the end of the source").row(row));
-            }
-        }
+        request.check(self)?;
         for plane in 0..request.planes() {
             let row = request.rows[plane / request.channels.len()];
             let channel = request.channels[plane % request.channels.len()];
@@ -82,6 +81,7 @@ impl PlaneSource for MemorySource {
     }
 
     fn planned_chunks(&self, request: &PlaneRequest<'_>) -> Result<u64> {
+        request.check(self)?;
         Ok(request.planes() as u64)
     }
 }

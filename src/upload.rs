@@ -17,6 +17,7 @@
 
 use crate::error::{Error, ErrorKind, Result, catching};
 use crate::trace::{Lane, Timeline};
+use crate::transfer::Held;
 use burn::backend::DispatchDevice;
 use burn::tensor::{Bytes, DType, Device, Element, Shape, StreamId};
 use burn_cubecl::CubeDevice;
@@ -27,8 +28,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// One read group in host memory, about to cross.
 pub(crate) struct HostGroup {
-    /// Raw float32 planes, unique rows one after the other.
+    /// Planes, unique rows one after the other: raw ones in float32, or prepared ones.
     pub planes: Bytes,
+    pub held: Held,
     /// The unique row of each row that the kernel will write.
     pub rows: Vec<u32>,
 }
@@ -36,6 +38,7 @@ pub(crate) struct HostGroup {
 /// One read group on its device.
 pub(crate) struct RawGroup {
     pub planes: CubeTensor,
+    pub held: Held,
     pub rows: CubeTensor,
     /// Entries of `rows`.
     pub wanted: usize,
@@ -196,19 +199,22 @@ fn run(device: &CubeDevice, work: &Receiver<Job>) {
 fn upload(device: &CubeDevice, group: HostGroup) -> Result<RawGroup> {
     let failed =
         |what: String| Error::new(ErrorKind::Device, "an upload to the device failed").found(what);
-    let (values, wanted) = (group.planes.len() / size_of::<f32>(), group.rows.len());
+    let HostGroup { planes, held, rows } = group;
+    let (values, wanted) = (planes.len() / held.dtype().size(), rows.len());
     if values == 0 {
         // A group without channels: nothing crosses, and nothing is read from it.
         let nothing = || on_device(device, vec![0u32], DType::U32);
         return Ok(RawGroup {
             planes: nothing(),
+            held,
             rows: nothing(),
             wanted,
         });
     }
     let raw = RawGroup {
-        planes: tensor(device, group.planes, values, DType::F32),
-        rows: on_device(device, group.rows, DType::U32),
+        planes: tensor(device, planes, values, held.dtype()),
+        held,
+        rows: on_device(device, rows, DType::U32),
         wanted,
     };
     let client = device.client();

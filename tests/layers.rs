@@ -8,6 +8,7 @@ const PLANNING: &[&str] = &[
     "arrange",
     "calendar",
     "claims",
+    "conformance",
     "cpython_random",
     "error",
     "groups",
@@ -21,8 +22,10 @@ const PLANNING: &[&str] = &[
     "samudra_order",
     "schedule",
     "schema",
+    "slots",
     "split",
     "state",
+    "sync",
     "time",
     "trace",
     "window",
@@ -55,6 +58,7 @@ const DEVICE: &[&str] = &[
     "sink",
     "sources",
     "testing",
+    "transfer",
     "upload",
 ];
 

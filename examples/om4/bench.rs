@@ -1,21 +1,16 @@
-//! Measures everything on the same bytes in one run, turn by turn.
+//! Measures everything on the same bytes in one run, turn by turn, each way in a process of its own.
 //!
 //! Machines are busy and clocks change, so the numbers to look at are ratios: each round runs every
 //! way of reading once, a ratio is taken inside a round, and the median over the rounds is reported.
 
-use crate::limit::Limit;
-use crate::loaders::{BATCH, Loaders, STEPS};
-use crate::meter::{Cost, forget, measure, peak_memory};
-use crate::stores::{Case, LEVELS, NX, NY, PLANE_BYTES, SHARD};
-use crate::zarrs_alone::Zarrs;
-
+use crate::column::{Column, Kind, Place, blocks};
+use crate::loaders::{BATCH, STEPS};
+use crate::meter::{Cost, forget, measure};
+use crate::stores::{Case, LEVELS, NX, NY, PLANE_BYTES};
 use anyhow::{Context, Result, ensure};
 use burn_om4::synth::SynthOptions;
-use burn_om4::{
-    HostPlanes, OpenOptions, PlaneRequest, PlaneSource, ReadCounts, Store, reader_threads,
-};
+use burn_om4::{OpenOptions, Store, reader_threads};
 use clap::Args;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +21,7 @@ const CASES: &str = "flat-none-v2,flat-blosc-v2,flat-zstd-v3,compact-none-v2,com
 pub struct Options {
     /// Folder of the bench's own stores; they are written when they are not there.
     #[arg(long, default_value = "target/bench-stores")]
-    dir: PathBuf,
+    data: PathBuf,
     /// Where to write the result.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -54,44 +49,52 @@ pub struct Options {
     /// Also make one pass over consecutive windows.
     #[arg(long)]
     sequential: bool,
-    /// Also read with the page cache dropped.
+    /// Also read with the page cache dropped, as many rounds.
     #[arg(long)]
     cold: bool,
+    /// Numbers of reader threads to compare on the first store, beside the usual one.
+    #[arg(long, value_delimiter = ',')]
+    threads: Vec<usize>,
 }
 
-/// One way of reading, over all rounds.
-#[derive(Default)]
-struct Way {
-    costs: Vec<Cost>,
-    /// Unique planes of each round.
-    planes: u64,
+fn gigabytes(column: &Column) -> f64 {
+    column.ready.planes as f64 * PLANE_BYTES as f64 / 1e9
 }
 
-impl Way {
-    fn gigabytes(&self) -> f64 {
-        self.planes as f64 * PLANE_BYTES as f64 / 1e9
-    }
+fn per_gigabyte(column: &Column, costs: &[Cost], of: fn(&Cost) -> f64) -> Vec<f64> {
+    costs.iter().map(|c| of(c) / gigabytes(column)).collect()
+}
 
-    fn cpu(&self) -> Vec<f64> {
-        let of = |c: &Cost| c.cpu_seconds / self.gigabytes();
-        self.costs.iter().map(of).collect()
-    }
+fn costs(column: &Column) -> Vec<Cost> {
+    column.turns.iter().map(|t| t.cost).collect()
+}
 
-    fn wall(&self) -> Vec<f64> {
-        let of = |c: &Cost| c.wall_seconds / self.gigabytes();
-        self.costs.iter().map(of).collect()
-    }
+fn cpu(column: &Column) -> Vec<f64> {
+    per_gigabyte(column, &costs(column), |c| c.cpu_seconds)
+}
 
-    fn report(&self) -> Value {
-        let faults = self.costs.iter().map(|c| c.minor_faults as f64);
-        let wall = median(self.wall());
-        json!({
-            "cpu_seconds_per_gb": median(self.cpu()),
-            "wall_seconds_per_gb": wall,
-            "planes_per_second": 1e9 / PLANE_BYTES as f64 / wall,
-            "minor_faults_per_100_planes": median(faults.collect()) / self.planes as f64 * 100.0,
-        })
-    }
+fn wall(column: &Column) -> Vec<f64> {
+    per_gigabyte(column, &costs(column), |c| c.wall_seconds)
+}
+
+fn report(column: &Column, chunks: u64) -> Value {
+    let planes = column.ready.planes as f64;
+    let each = |of: fn(&Cost) -> f64| median(costs(column).iter().map(of).collect());
+    let wall = median(wall(column));
+    let last = column.turns.last();
+    json!({
+        "threads": column.ready.threads,
+        "cpu_seconds_per_gb": median(cpu(column)),
+        "wall_seconds_per_gb": wall,
+        "planes_per_second": 1e9 / PLANE_BYTES as f64 / wall,
+        "minor_faults_per_100_planes": each(|c| c.minor_faults as f64) / planes * 100.0,
+        "minor_faults_per_batch": column.ready.passed
+            .map(|p| each(|c| c.minor_faults as f64) / p.batches as f64),
+        "reads_per_chunk": (column.kind != Kind::Whole && column.kind != Kind::Stock)
+            .then(|| each(|c| c.reads as f64) / chunks as f64),
+        "peak_memory_bytes": last.map(|t| t.peak_memory),
+        "host_pool": last.and_then(|t| t.host_pool),
+    })
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -110,6 +113,7 @@ fn ratio(a: &[f64], b: &[f64]) -> f64 {
 pub fn run(options: &Options) -> Result<()> {
     let threads = reader_threads()?;
     let mut cases = Map::new();
+    let mut sweep = Value::Null;
     for (k, name) in options.cases.iter().enumerate() {
         let rows = if k == 0 {
             options.rows
@@ -117,21 +121,33 @@ pub fn run(options: &Options) -> Result<()> {
             options.other_rows
         };
         let case = Case::parse(name, rows)?;
-        let dir = case.write(&options.dir, name)?;
-        let result = measure_case(&case, &dir, threads, options);
+        let dir = case.write(&options.data, name)?;
+        let place = Place {
+            case: name,
+            rows,
+            dir: &dir,
+            batches: options.batches,
+            prefetch: options.prefetch,
+            sequential: options.sequential,
+            threads,
+        };
+        let result = measure_case(&case, &place, options);
         let result = result.with_context(|| name.clone())?;
         eprintln!("{name}: {}", result["ratios"]);
         cases.insert(name.clone(), result);
+        if k == 0 && !options.threads.is_empty() {
+            sweep = measure_threads(&place, options)?;
+            eprintln!("{name}: {sweep}");
+        }
     }
     let result = json!({
-        "threads": threads,
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "rounds": options.rounds,
         "plane_bytes": PLANE_BYTES,
         "batch": BATCH, "history": 1, "steps": STEPS, "prefetch": options.prefetch,
-        "open_99_variables": open_99(&options.dir, options.rounds)?,
-        "peak_memory_bytes": peak_memory(),
+        "open_99_variables": open_99(&options.data, options.rounds)?,
         "cases": cases,
+        "threads": sweep,
     });
     let text = serde_json::to_string_pretty(&result)?;
     match &options.json {
@@ -141,186 +157,134 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Rows read at a time: some 160 MB, a whole number of shards.
-const BLOCK: usize = 2 * SHARD;
-
-fn measure_case(case: &Case, dir: &Path, threads: usize, options: &Options) -> Result<Value> {
-    let (store, opening) = measure(|| Store::open(dir.join("OM4.zarr"), &OpenOptions::default()));
-    let store = store?;
-    let zarrs = Zarrs::open(case, dir)?;
-    let channels: Vec<usize> = (0..store.channels().len()).collect();
-    let per_row = channels.len();
-    let blocks: Vec<std::ops::Range<usize>> = (0..case.rows / BLOCK)
-        .map(|b| b * BLOCK..(b + 1) * BLOCK)
-        .collect();
-    let files: Vec<_> = blocks.iter().map(|b| case.files(dir, b.clone())).collect();
-    let mut memory = vec![0f32; BLOCK * per_row * NY * NX];
-    let planes = (blocks.len() * BLOCK * per_row) as u64;
-
-    let longest = files.iter().flatten().map(|f| f.planes).max();
-    let limit = Limit::new(threads, longest.unwrap_or(0));
-    let read_limit = |memory: &mut [f32]| -> Result<()> {
-        let memory = bytemuck::cast_slice_mut(memory);
-        let mut each = files.iter();
-        each.try_for_each(|f| limit.read(f, case.compression, memory))
-    };
-    let read_ours = |memory: &mut [f32]| -> Result<ReadCounts> {
-        let mut counts = ReadCounts::default();
-        for block in &blocks {
-            let rows: Vec<usize> = block.clone().collect();
-            let request = PlaneRequest {
-                rows: &rows,
-                channels: &channels,
-            };
-            let planned = store.planned_chunks(&request)?;
-            let read = store.read(&request, &HostPlanes::new(memory, NY * NX))?;
-            ensure!(
-                read.chunks == planned,
-                "{} of {planned} chunks",
-                read.chunks
-            );
-            counts.add(&read);
+fn measure_case(case: &Case, place: &Place<'_>, options: &Options) -> Result<Value> {
+    let mut kinds = vec![Kind::Limit, Kind::Reader];
+    if !options.reader_only {
+        kinds.push(Kind::Zarrs);
+        if options.batches > 0 {
+            kinds.extend([Kind::Whole, Kind::Stock]);
         }
-        Ok(counts)
-    };
-    let read_zarrs = |memory: &mut [f32]| -> Result<()> {
-        let memory = bytemuck::cast_slice_mut(memory);
-        let mut each = blocks.iter();
-        each.try_for_each(|b| zarrs.read(b.clone(), memory, threads))
-    };
-    // Warm up, and see that all three read the same.
-    let counts = read_ours(&mut memory)?;
-    let sum = sum(&memory);
-    read_zarrs(&mut memory)?;
-    // Sharded stores hold a shard's planes in another order; the sum does not mind.
-    ensure!(sum == self::sum(&memory), "plain zarrs reads other values");
-    read_limit(&mut memory)?;
-    ensure!(sum == self::sum(&memory), "the limit reads other values");
-
-    let loaders = match options.batches {
-        0 => None,
-        _ if options.reader_only => None,
-        n => Some(Loaders::open(dir, n, options.prefetch)?),
-    };
-    let mut first_batch = None;
-    let mut passed = None;
-    if let Some(loaders) = &loaders {
-        let (done, cost) = measure(|| loaders.first_batch());
-        done?;
-        first_batch = Some(cost);
-        // Buffers settle in the first passes.
-        for _ in 0..3 {
-            passed = Some(loaders.pass()?);
-        }
-        loaders.stock_pass()?;
     }
-    let (mut limits, mut reader, mut alone, mut whole, mut stock) =
-        <(Way, Way, Way, Way, Way)>::default();
-    for way in [&mut limits, &mut reader, &mut alone] {
-        way.planes = planes;
-    }
-    let unique = passed.map_or(0, |p| p.unique_planes);
-    (whole.planes, stock.planes) = (unique, unique);
+    let start = |kind: &Kind| Column::start(*kind, place);
+    let mut columns: Vec<Column> = kinds.iter().map(start).collect::<Result<_>>()?;
     for _ in 0..options.rounds {
-        let turn = |way: &mut Way, work: &mut dyn FnMut() -> Result<()>| {
-            let (done, cost) = measure(work);
-            way.costs.push(cost);
-            done
-        };
-        turn(&mut limits, &mut || read_limit(&mut memory))?;
-        turn(&mut reader, &mut || read_ours(&mut memory).map(drop))?;
-        if options.reader_only {
-            continue;
-        }
-        turn(&mut alone, &mut || read_zarrs(&mut memory))?;
-        if let Some(loaders) = &loaders {
-            turn(&mut whole, &mut || loaders.pass().map(drop))?;
-            turn(&mut stock, &mut || loaders.stock_pass())?;
+        for column in &mut columns {
+            column.turn()?;
         }
     }
-    let cold = match options.cold {
-        true => Some(measure_cold(&files, &mut memory, &read_limit, &read_ours)?),
-        false => None,
+    let sums: Vec<u64> = columns.iter().filter_map(|c| c.ready.sum).collect();
+    ensure!(
+        sums.windows(2).all(|pair| pair[0] == pair[1]),
+        "the ways of reading find different values: {sums:?}"
+    );
+    let find = |kind: Kind| columns.iter().find(|c| c.kind == kind);
+    let (limit, reader) = (find(Kind::Limit), find(Kind::Reader));
+    let (limit, reader) = limit.zip(reader).context("the first two columns")?;
+    let chunks = reader.ready.chunks.unwrap_or(0);
+    let stored = reader.ready.stored_bytes.unwrap_or(0);
+    let whole = find(Kind::Whole);
+    let over = |kind: Kind, of: fn(&Column) -> Vec<f64>| {
+        find(kind).map(|column| ratio(&of(column), &of(limit)))
     };
-    let sequential = match &loaders {
-        Some(loaders) if options.sequential => {
-            let (passed, cost) = measure(|| loaders.sequential_pass());
-            let passed = passed?;
-            Some(json!({
-                "planes_of_the_pass": case.rows * per_row,
-                "planes_read": passed.planes_read,
-                "unique_planes_of_its_batches": passed.unique_planes,
-                "cost": cost,
-            }))
+    let ratios = json!({
+        "reader_over_limit": ratio(&cpu(reader), &cpu(limit)),
+        "reader_over_limit_wall": ratio(&wall(reader), &wall(limit)),
+        "reader_over_zarrs": find(Kind::Zarrs).map(|c| ratio(&cpu(reader), &cpu(c))),
+        "whole_over_limit": over(Kind::Whole, cpu),
+        "whole_over_limit_wall": over(Kind::Whole, wall),
+        "stock_over_limit": over(Kind::Stock, cpu),
+        "whole_over_stock": whole.zip(find(Kind::Stock)).map(|(a, b)| ratio(&cpu(a), &cpu(b))),
+    });
+    let mut result = Map::new();
+    for (name, value) in [
+        ("case", json!(case)),
+        ("planes", json!(reader.ready.planes)),
+        ("chunks", json!(chunks)),
+        ("stored_bytes", json!(stored)),
+        (
+            "stored_over_decoded",
+            json!(stored as f64 / 1e9 / gigabytes(reader)),
+        ),
+        ("opening", json!(reader.ready.opening)),
+        (
+            "first_batch",
+            json!(whole.and_then(|c| c.ready.first_batch)),
+        ),
+        ("sequential", json!(whole.and_then(|c| c.ready.sequential))),
+        ("ratios", ratios),
+    ] {
+        result.insert(name.to_owned(), value);
+    }
+    for column in &columns {
+        let name = serde_json::to_value(column.kind)?;
+        let name = name.as_str().context("a kind's name")?.to_owned();
+        result.insert(name, report(column, chunks));
+    }
+    if options.cold {
+        result.insert(
+            "cold".to_owned(),
+            measure_cold(case, place, options, &mut columns)?,
+        );
+    }
+    Ok(result.into())
+}
+
+/// The limit and our reader with the page cache dropped before each of their turns.
+fn measure_cold(
+    case: &Case,
+    place: &Place<'_>,
+    options: &Options,
+    columns: &mut [Column],
+) -> Result<Value> {
+    let read =
+        blocks(case.rows).len() * blocks(case.rows).first().map_or(0, ExactSizeIterator::len);
+    let files = case.files(place.dir, 0..read);
+    let mut found: Vec<Vec<Cost>> = vec![Vec::new(); 2];
+    for _ in 0..options.rounds {
+        for (column, costs) in columns.iter_mut().zip(&mut found) {
+            let mut paths = files.iter().map(|f| &f.path);
+            ensure!(
+                paths.all(|p| forget(p)),
+                "the page cache cannot be dropped here"
+            );
+            costs.push(column.turn()?.cost);
         }
-        _ => None,
+    }
+    let each = |k: usize, of: fn(&Cost) -> f64| per_gigabyte(&columns[k], &found[k], of);
+    let of = |k: usize| {
+        json!({
+            "cpu_seconds_per_gb": median(each(k, |c| c.cpu_seconds)),
+            "wall_seconds_per_gb": median(each(k, |c| c.wall_seconds)),
+        })
     };
-    let allocations = loaders.as_ref().map(|l| l.ours.batcher().host_pool());
     Ok(json!({
-        "case": case,
-        "planes": planes,
-        "chunks": counts.chunks,
-        "stored_bytes": counts.stored_bytes,
-        "stored_over_decoded": counts.stored_bytes as f64 / (planes as f64 * PLANE_BYTES as f64),
-        "opening": opening,
-        "first_batch": first_batch,
-        "whole_shown_over_unique": passed.map(|p| p.shown_planes as f64 / p.unique_planes as f64),
-        "whole_minor_faults_per_batch": passed.map(|p| {
-            median(whole.costs.iter().map(|c| c.minor_faults as f64 / p.batches as f64).collect())
-        }),
-        "host_pool": allocations,
-        "limit": limits.report(),
-        "reader": reader.report(),
-        "zarrs": alone.report(),
-        "whole": whole.report(),
-        "stock": stock.report(),
-        "cold": cold,
-        "sequential": sequential,
-        "ratios": {
-            "reader_over_limit": ratio(&reader.cpu(), &limits.cpu()),
-            "reader_over_limit_wall": ratio(&reader.wall(), &limits.wall()),
-            "reader_over_zarrs": ratio(&reader.cpu(), &alone.cpu()),
-            "whole_over_limit": ratio(&whole.cpu(), &limits.cpu()),
-            "stock_over_limit": ratio(&stock.cpu(), &limits.cpu()),
-        },
+        "limit": of(0),
+        "reader": of(1),
+        "reader_over_limit": ratio(&each(1, |c| c.cpu_seconds), &each(0, |c| c.cpu_seconds)),
+        "reader_over_limit_wall": ratio(&each(1, |c| c.wall_seconds), &each(0, |c| c.wall_seconds)),
     }))
 }
 
-fn sum(memory: &[f32]) -> u64 {
-    let bits = memory.iter().map(|v| u64::from(v.to_bits()));
-    bits.fold(0, u64::wrapping_add)
-}
-
-#[derive(Serialize)]
-struct Cold {
-    limit: Cost,
-    reader: Cost,
-}
-
-type ReadLimit<'a> = dyn Fn(&mut [f32]) -> Result<()> + 'a;
-type ReadOurs<'a> = dyn Fn(&mut [f32]) -> Result<ReadCounts> + 'a;
-
-fn measure_cold(
-    files: &[Vec<crate::stores::ChunkFile>],
-    memory: &mut [f32],
-    limit: &ReadLimit<'_>,
-    ours: &ReadOurs<'_>,
-) -> Result<Cold> {
-    let forget_all = || {
-        let paths = files.iter().flatten().map(|f| &f.path);
-        ensure!(
-            paths.clone().all(|p| forget(p)),
-            "the page cache cannot be dropped here"
-        );
-        Ok(())
+/// Our reader with other numbers of threads, in turns.
+fn measure_threads(place: &Place<'_>, options: &Options) -> Result<Value> {
+    let start = |&threads: &usize| Column::start(Kind::Reader, &Place { threads, ..*place });
+    let mut columns: Vec<Column> = options.threads.iter().map(start).collect::<Result<_>>()?;
+    for _ in 0..options.rounds {
+        for column in &mut columns {
+            column.turn()?;
+        }
+    }
+    let rate = |column: &Column| 1.0 / median(wall(column));
+    let best = columns.iter().map(rate).fold(0.0, f64::max);
+    let of = |column: &Column| {
+        json!({
+            "threads": column.ready.threads,
+            "gigabytes_per_second": rate(column),
+            "of_the_best": rate(column) / best,
+            "cpu_seconds_per_gb": median(cpu(column)),
+        })
     };
-    forget_all()?;
-    let (done, limit) = measure(|| limit(memory));
-    done?;
-    forget_all()?;
-    let (done, reader) = measure(|| ours(memory));
-    done?;
-    Ok(Cold { limit, reader })
+    Ok(columns.iter().map(of).collect())
 }
 
 /// Opens a store of 99 variables, as the published one has.

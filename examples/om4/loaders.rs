@@ -8,6 +8,7 @@ use burn_om4::{
     DatasetOptions, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch,
     Schedule, ScheduleSpec, Window, WindowSpec, preset,
 };
+use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub struct Loaders {
 }
 
 /// What one pass delivered.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Passed {
     pub batches: u64,
     pub unique_planes: u64,
@@ -99,6 +100,16 @@ impl Loaders {
             consume(&batch?)?;
         }
         Ok(())
+    }
+
+    /// Unique planes of the chosen windows' batches.
+    pub fn unique_planes(&self) -> Result<u64> {
+        let dataset = self.stock_batcher.dataset();
+        let of = |batch: &Vec<u64>| {
+            let windows = batch.iter().filter_map(|&i| dataset.window(i as usize));
+            Ok(dataset.plan(&windows.collect::<Vec<_>>())?.unique_planes() as u64)
+        };
+        self.batches.iter().map(of).sum()
     }
 
     /// Reads the first batch, on this thread.

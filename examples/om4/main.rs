@@ -1,11 +1,12 @@
 //! What reading costs, measured and planned.
 //!
 //! ```sh
-//! cargo run --release --example om4 -- bench --dir bench-stores --json bench.json
+//! cargo run --release --example om4 -- bench --data bench-stores --json bench.json
 //! cargo run --release --example om4 -- plan --data path/to/stores
 //! ```
 
 mod bench;
+mod column;
 mod limit;
 mod loaders;
 mod meter;
@@ -26,6 +27,9 @@ struct Options {
 enum Command {
     /// Measures the reader and the loader against the codecs alone, on stores of its own.
     Bench(bench::Options),
+    /// One way of reading, for the bench.
+    #[command(hide = true)]
+    Column(column::Options),
     /// Says what a configuration reads and holds, without reading it.
     Plan(plan::Options),
 }
@@ -33,6 +37,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Options::parse().command {
         Command::Bench(options) => bench::run(&options),
+        Command::Column(options) => column::run(&options),
         Command::Plan(options) => plan::run(&options),
     }
 }

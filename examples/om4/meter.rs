@@ -1,15 +1,17 @@
 //! What the operating system counts for this process.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// Cost of a piece of work: all threads of the process.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
     pub wall_seconds: f64,
     pub cpu_seconds: f64,
     /// Page faults that were served without a disk.
     pub minor_faults: u64,
+    /// System calls that read.
+    pub reads: u64,
 }
 
 /// Runs `work` and counts what it cost.
@@ -21,6 +23,7 @@ pub fn measure<T>(work: impl FnOnce() -> T) -> (T, Cost) {
         wall_seconds: wall.as_secs_f64(),
         cpu_seconds: after.cpu_seconds - before.cpu_seconds,
         minor_faults: after.minor_faults - before.minor_faults,
+        reads: after.reads - before.reads,
     };
     (value, cost)
 }
@@ -38,7 +41,16 @@ fn now() -> Cost {
         wall_seconds: 0.0,
         cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
         minor_faults: usage.ru_minflt as u64,
+        reads: read_calls(),
     }
+}
+
+/// Reading system calls so far; 0 where the system does not count them.
+#[cfg(unix)]
+fn read_calls() -> u64 {
+    let counts = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = counts.lines().find_map(|l| l.strip_prefix("syscr: "));
+    line.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
 }
 
 #[cfg(not(unix))]
