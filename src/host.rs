@@ -191,7 +191,7 @@ impl HostPool {
                 self.0.timeout
             ))
             .found(format!(
-                "all {} buffers still held by batches in use or by copies in flight",
+                "all of {} still held by batches in use or by copies in flight",
                 counts.leased
             ))
     }
@@ -234,12 +234,19 @@ pub struct HostLease {
 impl HostLease {
     /// The values, as float32.
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
-        bytemuck::cast_slice_mut(self.as_mut_bytes())
+        self.as_mut_elements()
     }
 
     /// The values, as elements of two bytes.
     pub(crate) fn as_mut_halves(&mut self) -> &mut [u16] {
-        bytemuck::cast_slice_mut(self.as_mut_bytes())
+        self.as_mut_elements()
+    }
+
+    fn as_mut_elements<E: bytemuck::Pod>(&mut self) -> &mut [E] {
+        match self.slot {
+            Some(_) => bytemuck::cast_slice_mut(self.as_mut_bytes()),
+            None => &mut [],
+        }
     }
 
     fn as_mut_bytes(&mut self) -> &mut [u8] {
@@ -397,10 +404,7 @@ mod tests {
         let pool = pool(1, Some(1));
         let held = pool.lease(4).unwrap();
         let error = pool.lease(4).err().unwrap();
-        assert!(
-            error.to_string().contains("1 of 1 buffers still held"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("all of 1 still held"), "{error}");
         drop(held);
         assert_eq!(pool.lease(4).unwrap().len(), 4);
     }

@@ -325,8 +325,8 @@ fn neighbours_in_a_chunk_share_a_task() {
         .collect();
     assert_eq!(blocks, [(0, 0), (0, 1), (1, 0), (1, 1)]);
     let plane = |plane, row, level| PlannedPlane { plane, row, level };
-    assert_eq!(tasks[0].planes, [plane(0, 4, 0), plane(1, 4, 3)]);
-    assert_eq!(tasks[3].planes, [plane(5, 5, 4)]);
+    assert_eq!(tasks[0].planes[..], [plane(0, 4, 0), plane(1, 4, 3)]);
+    assert_eq!(tasks[3].planes[..], [plane(5, 5, 4)]);
     // 8 rows of cells in chunks of 3, all columns in one.
     assert!(tasks.iter().all(|t| t.chunks == 3));
 }
