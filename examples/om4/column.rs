@@ -352,10 +352,7 @@ fn whole(options: &Options, case: &Case) -> Result<(Box<dyn Work>, Ready)> {
         }
         false => None,
     };
-    // Buffers settle in the first passes.
-    loaders.pass()?;
-    loaders.pass()?;
-    let passed = loaders.pass()?;
+    let passed = settle(&loaders)?;
     let ready = Ready {
         planes: passed.unique_planes,
         first_batch: Some(first_batch),
@@ -364,6 +361,23 @@ fn whole(options: &Options, case: &Case) -> Result<(Box<dyn Work>, Ready)> {
         ..Ready::default()
     };
     Ok((Box::new(AsWhole(loaders)), ready))
+}
+
+/// Makes passes until the pool has not grown for a while: how many batches are in memory at once
+/// depends on who is quicker, so in short passes it takes some until all have been.
+fn settle(loaders: &Loaders) -> Result<Passed> {
+    let allocations = || loaders.ours.batcher().host_pool().allocations;
+    let mut passed = loaders.pass()?;
+    let (mut before, mut calm) = (allocations(), 0);
+    for _ in 0..40 {
+        passed = loaders.pass()?;
+        calm = if allocations() == before { calm + 1 } else { 0 };
+        before = allocations();
+        if calm == 4 {
+            break;
+        }
+    }
+    Ok(passed)
 }
 
 struct AsStock(Loaders);
