@@ -112,7 +112,19 @@ fn check_extents(source: &dyn PlaneSource) -> Result<()> {
 /// Planes of one request, in its order, each once.
 struct Collected {
     cells: usize,
+    /// What memory holds before it is filled.
+    before: f32,
     planes: Mutex<Vec<Option<Vec<f32>>>>,
+}
+
+impl Collected {
+    fn new(source: &dyn PlaneSource, request: &PlaneRequest<'_>, before: f32) -> Self {
+        Self {
+            cells: source.plane().cells(),
+            before,
+            planes: Mutex::new(vec![None; request.planes()]),
+        }
+    }
 }
 
 impl PlaneSink for Collected {
@@ -121,17 +133,17 @@ impl PlaneSink for Collected {
         planes: Range<usize>,
         fill: &mut dyn FnMut(&mut [f32]) -> Result<()>,
     ) -> Result<()> {
-        // What memory held before must not matter.
-        let mut memory = vec![f32::from_bits(0x7fab_cdef); planes.len() * self.cells];
+        let n = self
+            .planes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len();
+        within(&planes, n)?;
+        let mut memory = vec![self.before; planes.len() * self.cells];
         fill(&mut memory)?;
         let mut filled = self.planes.lock().unwrap_or_else(PoisonError::into_inner);
         for (plane, values) in planes.zip(memory.chunks_exact(self.cells)) {
-            let n = filled.len();
-            let Some(place) = filled.get_mut(plane) else {
-                return Err(breach("a plane that was not asked for is filled")
-                    .expected(format!("below {n}"))
-                    .found(plane));
-            };
+            let place = &mut filled[plane];
             if place.replace(values.to_vec()).is_some() {
                 return Err(breach("a plane is filled twice").found(plane));
             }
@@ -140,13 +152,33 @@ impl PlaneSink for Collected {
     }
 }
 
-/// Reads a good request.
+/// Planes that a request of `n` planes has.
+fn within(planes: &Range<usize>, n: usize) -> Result<()> {
+    if planes.start < planes.end && planes.end <= n {
+        return Ok(());
+    }
+    Err(breach("planes that were not asked for are filled")
+        .expected(format!("some of 0..{n}"))
+        .found(format!("{planes:?}")))
+}
+
+/// Reads a good request, into memory that held one thing and then another: what memory held before
+/// must not matter.
 fn read(source: &dyn PlaneSource, rows: &[usize], channels: &[usize]) -> Result<Vec<Vec<f32>>> {
+    let found = read_over(source, rows, channels, 1.0)?;
+    let again = read_over(source, rows, channels, -2.0)?;
+    agree(source, rows, channels, &found, &again)?;
+    Ok(found)
+}
+
+fn read_over(
+    source: &dyn PlaneSource,
+    rows: &[usize],
+    channels: &[usize],
+    before: f32,
+) -> Result<Vec<Vec<f32>>> {
     let request = PlaneRequest { rows, channels };
-    let sink = Collected {
-        cells: source.plane().cells(),
-        planes: Mutex::new(vec![None; request.planes()]),
-    };
+    let sink = Collected::new(source, &request, before);
     let planned = source.planned_chunks(&request)?;
     let counts = source.read(&request, &sink)?;
     let expected = (request.planes() as u64, planned);
@@ -215,10 +247,7 @@ fn check_refused(source: &dyn PlaneSource, rows: &[usize], channels: &[usize]) -
     if source.planned_chunks(&request).is_ok() {
         return Err(breach("chunks are planned for what is not there").found(asked));
     }
-    let sink = Collected {
-        cells: source.plane().cells(),
-        planes: Mutex::new(vec![None; request.planes()]),
-    };
+    let sink = Collected::new(source, &request, 0.0);
     match source.read(&request, &sink) {
         Ok(_) => return Err(breach("what is not there is read").found(asked)),
         Err(e) if e.kind() != ErrorKind::Config => {
@@ -344,6 +373,7 @@ impl<S: PlaneSource> PlaneSource for PurityProbe<S> {
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
         let cells = self.plane().cells();
         let watching = Watching(|planes: Range<usize>, fill: &mut Fill<'_>| {
+            within(&planes, request.planes())?;
             sink.fill(planes.clone(), &mut |memory| {
                 fill(memory)?;
                 let n = request.channels.len();

@@ -26,7 +26,8 @@ pub struct LoaderCounters {
     pub missing_chunks: u64,
     /// Bytes read as stored.
     pub stored_bytes: u64,
-    /// NaN in ocean cells of unique planes, set to 0 (counted on CPU devices).
+    /// NaN in ocean cells of unique planes, set to 0. Counted where the host prepares: on CPU
+    /// devices, and with [`Transfer::Prepared`](crate::Transfer::Prepared).
     pub nan_in_ocean: u64,
     /// Bytes handed to the device.
     pub bytes_uploaded: u64,

@@ -327,9 +327,16 @@ pub struct ReadTask {
     /// Chunk index along level; 0 when the array has no level axis.
     pub level_chunk: u64,
     /// Ascending by `plane`. A single one, as most chunks hold, is kept in place.
-    pub planes: SmallVec<[PlannedPlane; 1]>,
+    pub(crate) planes: SmallVec<[PlannedPlane; 1]>,
     /// Chunks of the block: the number of (y, x) chunks a plane is cut into.
     pub chunks: u64,
+}
+
+impl ReadTask {
+    /// The wanted planes, ascending by `plane`.
+    pub fn planes(&self) -> &[PlannedPlane] {
+        &self.planes
+    }
 }
 
 /// Groups the planes of a request (every row × every channel, row-major) by the chunks that hold
@@ -348,7 +355,7 @@ pub struct ReadTask {
 /// let tasks = read_tasks(&[compact], &surface_and_bottom, &[100, 101])?;
 /// // One chunk holds all levels of a row: two reads for four planes.
 /// assert_eq!(tasks.len(), 2);
-/// assert_eq!((tasks[1].time_chunk, tasks[1].planes[1].plane), (101, 3));
+/// assert_eq!((tasks[1].time_chunk, tasks[1].planes()[1].plane), (101, 3));
 /// # Ok::<(), burn_om4::Error>(())
 /// ```
 ///

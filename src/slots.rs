@@ -89,14 +89,21 @@ impl<S: Pooled> Slots<S> {
     /// allocate one. Waits at the limit, up to `timeout`.
     pub(crate) fn take(&self, bytes: usize, timeout: Duration) -> Result<Taken<S>, Exhausted> {
         let mut lists = self.lock();
-        let mut deadline = None;
+        // None is later than any clock can tell.
+        let mut deadline: Option<Option<Instant>> = None;
         while self
             .bounds
             .limit
             .is_some_and(|limit| lists.counts.leased >= limit)
         {
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + timeout);
-            let left = deadline.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let deadline = *deadline.get_or_insert_with(|| now.checked_add(timeout));
+            let Some(deadline) = deadline else {
+                let waited = self.returned.wait(lists);
+                lists = waited.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(now);
             if left.is_zero() {
                 return Err(Exhausted(lists.counts()));
             }

@@ -280,9 +280,9 @@ proptest! {
             let layout = &layouts[task.array];
             let axis_chunk = |axis: Option<usize>| axis.map_or(1, |axis| layout.chunk[axis]);
             prop_assert!(blocks.insert((task.array, task.time_chunk, task.level_chunk)));
-            prop_assert!(task.planes.is_sorted_by(|a, b| a.plane < b.plane));
-            firsts.push(task.planes[0].plane);
-            for plane in &task.planes {
+            prop_assert!(task.planes().is_sorted_by(|a, b| a.plane < b.plane));
+            firsts.push(task.planes()[0].plane);
+            for plane in task.planes() {
                 prop_assert_eq!(plane.row as u64 / axis_chunk(Some(layout.time_axis)), task.time_chunk);
                 prop_assert_eq!(plane.level as u64 / axis_chunk(layout.level_axis), task.level_chunk);
                 let twice = seen.insert(plane.plane, (task.array, plane.row, plane.level));
@@ -325,8 +325,8 @@ fn neighbours_in_a_chunk_share_a_task() {
         .collect();
     assert_eq!(blocks, [(0, 0), (0, 1), (1, 0), (1, 1)]);
     let plane = |plane, row, level| PlannedPlane { plane, row, level };
-    assert_eq!(tasks[0].planes[..], [plane(0, 4, 0), plane(1, 4, 3)]);
-    assert_eq!(tasks[3].planes[..], [plane(5, 5, 4)]);
+    assert_eq!(tasks[0].planes(), [plane(0, 4, 0), plane(1, 4, 3)]);
+    assert_eq!(tasks[3].planes(), [plane(5, 5, 4)]);
     // 8 rows of cells in chunks of 3, all columns in one.
     assert!(tasks.iter().all(|t| t.chunks == 3));
 }

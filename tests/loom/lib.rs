@@ -1,5 +1,6 @@
-//! Every interleaving of threads that share the pool's bookkeeping. Loom's types take the place of
-//! the crate's `sync` module here; the state machine is the very file that the crate is built from.
+//! Interleavings of threads that share the pool's bookkeeping. Loom's types take the place of the
+//! crate's `sync` module here; the state machine is the very file that the crate is built from. Loom
+//! has no clock: a wait ends when it is woken, and never because its time is over.
 
 #![cfg(test)]
 
@@ -13,15 +14,13 @@ mod slots;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use slots::{Pooled, SlotBounds, Slots, Taken};
+use slots::{Exhausted, Pooled, SlotBounds, Slots, Taken};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A buffer that knows how many hold it.
 struct Buffer {
     bytes: usize,
-    holders: Arc<AtomicUsize>,
 }
 
 impl Pooled for Buffer {
@@ -30,17 +29,20 @@ impl Pooled for Buffer {
     }
 }
 
-impl Buffer {
-    fn new(bytes: usize) -> Self {
-        let holders = Arc::new(AtomicUsize::new(0));
-        Self { bytes, holders }
+/// How many leases are out, by those who have them.
+#[derive(Clone)]
+struct Out(Arc<AtomicUsize>);
+
+impl Out {
+    fn none() -> Self {
+        Self(Arc::new(AtomicUsize::new(0)))
     }
 
-    /// Panics when somebody else holds it.
-    fn used(&self) {
-        assert_eq!(self.holders.fetch_add(1, Ordering::SeqCst), 0);
+    /// Between a lease and its return; panics when there is another.
+    fn alone(&self) {
+        assert_eq!(self.0.fetch_add(1, Ordering::SeqCst), 0);
         thread::yield_now();
-        assert_eq!(self.holders.fetch_sub(1, Ordering::SeqCst), 1);
+        assert_eq!(self.0.fetch_sub(1, Ordering::SeqCst), 1);
     }
 }
 
@@ -56,26 +58,26 @@ fn slots(keep: usize, limit: usize, freed_later: bool) -> Arc<Slots<Buffer>> {
 fn lease(slots: &Slots<Buffer>, bytes: usize) -> Buffer {
     match slots.take(bytes, LONG).expect("somebody gives one back") {
         Taken::Free(buffer) => buffer,
-        Taken::Allocate(_) => Buffer::new(bytes),
+        Taken::Allocate(_) => Buffer { bytes },
     }
 }
 
 #[test]
 fn a_buffer_has_one_holder_and_nobody_waits_for_ever() {
     loom::model(|| {
-        let slots = slots(1, 1, false);
+        let (slots, out) = (slots(1, 1, false), Out::none());
         let others: Vec<_> = (0..2)
             .map(|_| {
-                let slots = slots.clone();
+                let (slots, out) = (slots.clone(), out.clone());
                 thread::spawn(move || {
                     let buffer = lease(&slots, 10);
-                    buffer.used();
+                    out.alone();
                     assert!(slots.give_back(buffer).is_none());
                 })
             })
             .collect();
         let buffer = lease(&slots, 10);
-        buffer.used();
+        out.alone();
         assert!(slots.give_back(buffer).is_none());
         others.into_iter().for_each(|t| t.join().unwrap());
         let counts = slots.counts();
@@ -86,18 +88,18 @@ fn a_buffer_has_one_holder_and_nobody_waits_for_ever() {
 #[test]
 fn a_buffer_comes_home_on_a_thread_of_its_own() {
     loom::model(|| {
-        let slots = slots(1, 1, true);
+        let (slots, out) = (slots(1, 1, true), Out::none());
         let buffer = lease(&slots, 10);
         // As the copy queue does: it drops what the reader leased.
         let queue = {
-            let slots = slots.clone();
+            let (slots, out) = (slots.clone(), out.clone());
             thread::spawn(move || {
-                buffer.used();
+                out.alone();
                 assert!(slots.give_back(buffer).is_none());
             })
         };
         let next = lease(&slots, 10);
-        next.used();
+        out.alone();
         queue.join().unwrap();
         assert_eq!(slots.counts().allocations, 1, "the same one");
         assert!(slots.give_back(next).is_none());
@@ -116,7 +118,6 @@ fn a_failed_allocation_lets_the_next_one_in() {
             })
         };
         let buffer = lease(&slots, 10);
-        buffer.used();
         assert!(slots.give_back(buffer).is_none());
         failing.join().unwrap();
         let counts = slots.counts();
@@ -137,7 +138,7 @@ fn surplus_is_freed_once_whoever_frees_it() {
                         Taken::Free(_) => unreachable!("none is kept"),
                         Taken::Allocate(unwanted) => {
                             freed.fetch_add(unwanted.len(), Ordering::SeqCst);
-                            Buffer::new(10)
+                            Buffer { bytes: 10 }
                         }
                     };
                     let surplus = slots.give_back(buffer).into_iter().count();
@@ -152,4 +153,30 @@ fn surplus_is_freed_once_whoever_frees_it() {
             assert_eq!(freed_later, left > 0);
         });
     }
+}
+
+#[test]
+fn whoever_cannot_wait_is_told_and_changes_nothing() {
+    loom::model(|| {
+        let (slots, out) = (slots(1, 1, false), Out::none());
+        let turn = {
+            let (slots, out) = (slots.clone(), out.clone());
+            move || match slots.take(10, Duration::ZERO) {
+                Err(Exhausted(counts)) => assert_eq!(counts.leased, 1),
+                Ok(taken) => {
+                    out.alone();
+                    let buffer = match taken {
+                        Taken::Free(buffer) => buffer,
+                        Taken::Allocate(_) => Buffer { bytes: 10 },
+                    };
+                    assert!(slots.give_back(buffer).is_none());
+                }
+            }
+        };
+        let other = thread::spawn(turn.clone());
+        turn();
+        other.join().unwrap();
+        let counts = slots.counts();
+        assert_eq!((counts.leased, counts.free, counts.bytes), (0, 1, 10));
+    });
 }
