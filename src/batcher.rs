@@ -3,14 +3,14 @@
 
 use crate::batch::ModelBatch;
 use crate::carry::{Ahead, Carry};
+use crate::counters::BatchLog;
 use crate::dataset::OceanDataset;
 use crate::error::Result;
 use crate::host::{HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory};
-use crate::host_batch::HostBatch;
+use crate::host_batch::{BatchBuffers, HostBatch};
 use crate::lane::{Constants, DeviceLane, DevicePath, PreparedBy};
 use crate::plan::{BatchPlan, Gather};
 use crate::precision::Precision;
-use crate::trace::Timeline;
 use crate::transfer::{Held, Transfer};
 use crate::window::Window;
 use burn::data::dataloader::batcher::Batcher;
@@ -166,7 +166,7 @@ impl OceanBatcher {
     /// # Errors
     /// A plan that cannot be made, or a failed read or upload; nothing is left behind.
     pub fn try_batch(&self, windows: Vec<Window>, device: &Device) -> Result<ModelBatch> {
-        let lane = self.lane(device)?;
+        let (lane, pool) = (self.lane(device)?, &self.pool(device)?);
         let plan = self.dataset.plan(&windows)?;
         let ahead = Ahead {
             carry: &mut Carry::new(0),
@@ -176,10 +176,10 @@ impl OceanBatcher {
             windows,
             plan,
             lane.prepared_by(),
-            &self.pool(device)?,
+            BatchBuffers { pool, batch: None },
             ahead,
         )?;
-        lane.finish(host, self, &Timeline::default(), 0)
+        lane.finish(host, self, &BatchLog::default())
     }
 
     /// The way to a device.
@@ -234,11 +234,11 @@ impl OceanBatcher {
         windows: Vec<Window>,
         plan: BatchPlan,
         by: PreparedBy,
-        pool: &HostPool,
+        buffers: BatchBuffers<'_>,
         ahead: Ahead<'_>,
     ) -> Result<HostBatch> {
         let source = self.dataset.source_of(&windows)?;
-        HostBatch::read(source, windows, plan, by, self.held(), pool, ahead)
+        HostBatch::read(source, windows, plan, by, self.held(), buffers, ahead)
     }
 
     /// What host buffers for devices that are not a CPU hold.

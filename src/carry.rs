@@ -26,6 +26,17 @@ pub(crate) enum Part {
     Label,
 }
 
+impl Part {
+    /// As messages say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prognostic => "prognostic",
+            Self::Boundary => "boundary",
+            Self::Label => "label",
+        }
+    }
+}
+
 /// What is kept between the batches of one pass.
 pub(crate) struct Carry {
     /// Bytes that may be kept.

@@ -1,6 +1,7 @@
 //! Numbers while it runs: what was read, what was shared, how long the model waited.
 
 use crate::read::ReadCounts;
+use crate::trace::{Lane, Timeline};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,10 +30,11 @@ pub struct LoaderCounters {
     /// NaN in ocean cells of unique planes, set to 0. Counted where the host prepares: on CPU
     /// devices, and with [`Transfer::Prepared`](crate::Transfer::Prepared).
     pub nan_in_ocean: u64,
-    /// Bytes handed to the device.
+    /// Bytes that the device has been given, for delivered and abandoned batches, and for the one
+    /// that is ahead.
     pub bytes_uploaded: u64,
-    /// Copies to the device: one per read group, or per tensor on a CPU device, where Burn takes
-    /// the buffer itself and nothing is copied.
+    /// Copies to the device that were made of them: one per read group, or per tensor on a CPU device,
+    /// where Burn takes the buffer itself and nothing is copied.
     pub uploads: u64,
     /// Seconds the reader spent reading and preparing.
     pub read_seconds: f64,
@@ -161,9 +163,33 @@ impl Counters {
             c.windows += batch.windows as u64;
             c.planes_shown += batch.shown_planes as u64;
             c.unique_planes += batch.unique_planes as u64;
-            c.bytes_uploaded += batch.bytes;
-            c.uploads += batch.uploads;
         });
+    }
+}
+
+/// Where the way of one batch to its device is noted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BatchLog {
+    pub timeline: Timeline,
+    pub counters: Counters,
+    pub batch: u64,
+}
+
+impl BatchLog {
+    /// Runs `work` and records it as a span of `lane`.
+    pub fn record<T>(&self, lane: Lane, work: impl FnOnce() -> T) -> T {
+        self.timeline.record(lane, self.batch, work)
+    }
+
+    /// Counts the bytes of a copy that is done, or of a tensor that is in place.
+    pub fn uploaded(&self, bytes: usize) {
+        // A group without channels: nothing crosses.
+        if bytes > 0 {
+            self.counters.update(|c| {
+                c.bytes_uploaded += bytes as u64;
+                c.uploads += 1;
+            });
+        }
     }
 }
 
@@ -173,8 +199,6 @@ pub(crate) struct Delivered {
     pub windows: usize,
     pub shown_planes: usize,
     pub unique_planes: usize,
-    pub bytes: u64,
-    pub uploads: u64,
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 //! may still read or write it. On an asynchronous device the last owner is the copy queue, which
 //! drops the `Bytes` after the fence that follows the copy.
 
+mod leases;
 mod memory;
 
 #[cfg(feature = "cuda")]
@@ -23,9 +24,11 @@ pub use memory::{HOST_ALIGN, HostAllocator, OrdinaryMemory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::slots::{Exhausted, Pooled, SlotBounds, SlotCounts, Slots, Taken};
 use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty, Bytes};
+use leases::{LeaseId, Leases};
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Alignment of copies of a buffer: the largest that CubeCL's own allocations take.
@@ -103,6 +106,8 @@ struct Shared {
     allocator: Box<dyn HostAllocator>,
     timeout: Duration,
     slots: Slots<Slot>,
+    /// For errors only: what is out is counted by `slots`.
+    leases: Mutex<Leases>,
 }
 
 /// One allocation: exclusively owned, freed by the pool only.
@@ -135,28 +140,49 @@ impl HostPool {
             allocator: Box::new(allocator),
             timeout: options.timeout,
             slots: Slots::new(bounds),
+            leases: Mutex::default(),
         }))
     }
 
-    /// Leases room for `len` float32 values. Contents are whatever the last lease left.
+    /// [`lease_for`](Self::lease_for) something without a name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lease(&self, len: usize) -> Result<HostLease> {
+        self.lease_for(len, "an unnamed lease")
+    }
+
+    /// Leases room for `len` float32 values. Contents are whatever the last lease left. `purpose` says
+    /// what they are, `boundary planes of batch 7`, in the error of a lease that waits in vain.
     ///
     /// The smallest free buffer that is large enough, and at most twice as large, is taken; else a
     /// new one is allocated, in place of a free one that is a little too small, if there is one.
     ///
     /// # Errors
-    /// The limit stayed reached for the whole timeout, or the allocator refused.
-    pub fn lease(&self, len: usize) -> Result<HostLease> {
-        self.lease_of(len, size_of::<f32>())
+    /// The limit stayed reached for the whole timeout (the error names the oldest leases and says who
+    /// has them), or the allocator refused.
+    pub fn lease_for(
+        &self,
+        len: usize,
+        purpose: impl Into<Cow<'static, str>>,
+    ) -> Result<HostLease> {
+        self.lease_of(len, size_of::<f32>(), purpose.into())
     }
 
-    /// As [`HostPool::lease`], for `len` values of `size` bytes each.
-    pub(crate) fn lease_of(&self, len: usize, size: usize) -> Result<HostLease> {
+    /// As [`HostPool::lease_for`], for `len` values of `size` bytes each.
+    pub(crate) fn lease_of(
+        &self,
+        len: usize,
+        size: usize,
+        purpose: Cow<'static, str>,
+    ) -> Result<HostLease> {
         let bytes = len
             .checked_mul(size)
             .ok_or_else(|| Error::config("a host buffer is too large").found(len))?;
         if bytes == 0 {
             return Ok(HostLease {
                 slot: None,
+                id: None,
                 bytes,
                 pool: self.clone(),
             });
@@ -174,6 +200,7 @@ impl HostPool {
         };
         Ok(HostLease {
             slot: Some(slot),
+            id: Some(self.0.leases().add(purpose)),
             bytes,
             pool: self.clone(),
         })
@@ -191,13 +218,18 @@ impl HostPool {
                 self.0.timeout
             ))
             .found(format!(
-                "all of {} still held by batches in use or by copies in flight",
-                counts.leased
+                "all of {} still held: {}",
+                counts.leased,
+                self.0.leases()
             ))
     }
 }
 
 impl Shared {
+    fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes a buffer home. Called from destructors on foreign threads: short, never panics.
     fn take_back(&self, slot: Slot) {
         // SAFETY: the last owner has let go, and the slot is not in the free list yet: nobody else
@@ -227,6 +259,8 @@ impl Drop for Shared {
 pub struct HostLease {
     /// `None` only for an empty lease, and after the buffer went home.
     slot: Option<Slot>,
+    /// `None` for an empty lease.
+    id: Option<LeaseId>,
     bytes: usize,
     pool: HostPool,
 }
@@ -278,6 +312,9 @@ impl HostLease {
     /// Hands the buffer to Burn without a copy. It comes home when the `Bytes` are dropped.
     pub fn into_bytes(self) -> Bytes {
         let bytes = self.bytes;
+        if let Some(id) = self.id {
+            self.pool.0.leases().into_bytes(id);
+        }
         // SAFETY: the controller's memory is initialised over its first `bytes` bytes.
         unsafe { Bytes::from_controller(Box::new(Controller(self)), bytes) }
     }
@@ -285,6 +322,9 @@ impl HostLease {
 
 impl Drop for HostLease {
     fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.pool.0.leases().remove(id);
+        }
         if let Some(slot) = self.slot.take() {
             self.pool.0.take_back(slot);
         }
@@ -402,9 +442,12 @@ mod tests {
     #[test]
     fn a_limit_is_an_error_that_says_who_holds_the_buffers() {
         let pool = pool(1, Some(1));
-        let held = pool.lease(4).unwrap();
-        let error = pool.lease(4).err().unwrap();
-        assert!(error.to_string().contains("all of 1 still held"), "{error}");
+        let held = pool.lease_for(4, "boundary planes of batch 7").unwrap();
+        let refused = || pool.lease(4).err().unwrap().to_string();
+        let filled = "all of 1 still held: boundary planes of batch 7 (being filled)";
+        assert!(refused().ends_with(filled), "{}", refused());
+        let held = held.into_bytes();
+        assert!(refused().ends_with("7 (handed to Burn)"), "{}", refused());
         drop(held);
         assert_eq!(pool.lease(4).unwrap().len(), 4);
     }

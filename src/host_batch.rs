@@ -77,13 +77,13 @@ impl HostBatch {
         plan: BatchPlan,
         by: PreparedBy,
         held: Held,
-        pool: &HostPool,
+        buffers: BatchBuffers<'_>,
         ahead: Ahead<'_>,
     ) -> Result<Self> {
         let (shown_planes, unique_planes) = (plan.touched_planes(), plan.unique_planes());
         ahead.carry.begin(windows[0].source);
         let mut reading = Reading {
-            pool,
+            buffers,
             ahead,
             counts: ReadCounts::default(),
             nan_in_ocean: 0,
@@ -110,36 +110,24 @@ impl HostBatch {
             buffers,
         })
     }
+}
 
-    /// Bytes that cross to the device, and in how many copies.
-    pub fn crossing(&self) -> (u64, u64) {
-        let lengths: Vec<usize> = match &self.buffers {
-            Buffers::Prepared(PreparedFields {
-                inputs,
-                boundaries,
-                labels,
-            }) => {
-                let tensors = [inputs, boundaries, labels].into_iter().flatten();
-                tensors.map(|t| t.lease.bytes()).collect()
-            }
-            Buffers::Raw(RawGroups {
-                prognostic,
-                boundary,
-                label,
-                ..
-            }) => {
-                let groups = [Some(prognostic), Some(boundary), label.as_ref()];
-                groups
-                    .into_iter()
-                    .flatten()
-                    .map(|g| g.lease.bytes())
-                    .collect()
-            }
-            #[cfg(feature = "cube")]
-            Buffers::Crossing(crossing) => crossing.lengths.clone(),
+/// Where a batch's buffers come from.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchBuffers<'a> {
+    pub pool: &'a HostPool,
+    /// Its number in its pass, if it has one.
+    pub batch: Option<u64>,
+}
+
+impl BatchBuffers<'_> {
+    /// Leases room for `len` values of `size` bytes each.
+    fn lease(&self, len: usize, size: usize, what: String) -> Result<HostLease> {
+        let purpose = match self.batch {
+            Some(batch) => format!("{what} of batch {batch}"),
+            None => what,
         };
-        let copies = lengths.iter().filter(|&&n| n > 0).count();
-        (lengths.iter().sum::<usize>() as u64, copies as u64)
+        self.pool.lease_of(len, size, purpose.into())
     }
 }
 
@@ -152,7 +140,7 @@ fn in_place(unique: usize, fields: Vec<Vec<Gather>>) -> Arrangement {
 
 /// One batch being read.
 struct Reading<'a> {
-    pool: &'a HostPool,
+    buffers: BatchBuffers<'a>,
     ahead: Ahead<'a>,
     counts: ReadCounts,
     nan_in_ocean: u64,
@@ -187,7 +175,8 @@ impl Reading<'_> {
                 channels: &group.positions,
             };
             let size = held.precision().bytes();
-            let mut lease = self.pool.lease_of(request.planes() * cells, size)?;
+            let what = format!("{} planes", part.name());
+            let mut lease = self.buffers.lease(request.planes() * cells, size, what)?;
             let mut read = |sink: &dyn PlaneSink| {
                 let read = self.ahead.read(part, planes, &request, next, sink)?;
                 self.counts.add(&read);
@@ -261,14 +250,15 @@ impl Reading<'_> {
 
     fn prepared(&mut self, source: &Source, plan: BatchPlan) -> Result<PreparedFields> {
         let context = &source.context;
-        let lease = |gathers: Vec<Gather>, channels: usize, shape: PlaneShape| {
-            let tensor = |gather: Gather| {
-                let lease = self
-                    .pool
-                    .lease(gather.rows.len() * channels * shape.cells())?;
+        let lease = |what: &str, gathers: Vec<Gather>, channels: usize, shape: PlaneShape| {
+            let tensor = |(step, gather): (usize, Gather)| {
+                let len = gather.rows.len() * channels * shape.cells();
+                let what = format!("{what} {step}");
+                let lease = self.buffers.lease(len, size_of::<f32>(), what)?;
                 Ok(HostTensor { lease, gather })
             };
-            gathers.into_iter().map(tensor).collect::<Result<Vec<_>>>()
+            let steps = gathers.into_iter().enumerate();
+            steps.map(tensor).collect::<Result<Vec<_>>>()
         };
         let n = source.prognostic.positions.len();
         let BatchPlan {
@@ -279,9 +269,10 @@ impl Reading<'_> {
             boundaries,
             labels,
         } = plan;
-        let mut inputs = lease(inputs, n, context.shape())?;
-        let mut boundaries = lease(boundaries, source.boundary.positions.len(), context.shape())?;
-        let mut labels = lease(labels, n, context.label_shape())?;
+        let of_boundary = source.boundary.positions.len();
+        let mut inputs = lease("input", inputs, n, context.shape())?;
+        let mut boundaries = lease("boundary", boundaries, of_boundary, context.shape())?;
+        let mut labels = lease("label", labels, n, context.label_shape())?;
 
         let mut read = |part: Part,
                         planes: &dyn PlaneSource,

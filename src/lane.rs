@@ -9,6 +9,7 @@
 
 use crate::batch::{Field, ModelBatch};
 use crate::batcher::OceanBatcher;
+use crate::counters::BatchLog;
 use crate::dataset::{BatchContext, Group, Source};
 use crate::device::is_cpu;
 use crate::error::{Error, Result, catching};
@@ -22,7 +23,7 @@ use crate::plan::Gather;
 use crate::precision::Precision;
 use crate::prepare::DevicePreparation;
 use crate::read::PlaneShape;
-use crate::trace::{Lane, Timeline};
+use crate::trace::Lane;
 use crate::transfer::Held;
 #[cfg(feature = "cube")]
 use crate::upload::{HostGroup, RawGroup, Ticket, Uploader, cube_device};
@@ -98,16 +99,16 @@ impl DeviceLane {
     }
 
     /// Sends the planes of a batch on their way, where that needs no consumer. Returns at once.
-    pub fn start(&self, host: HostBatch, timeline: &Timeline, batch: u64) -> HostBatch {
+    pub fn start(&self, host: HostBatch, log: &BatchLog) -> HostBatch {
         let buffers = match (&self.way, host.buffers) {
             #[cfg(feature = "cube")]
             (Way::Kernel(uploader), Buffers::Raw(groups)) => {
-                Buffers::Crossing(Crossing::start(groups, uploader, timeline, batch))
+                Buffers::Crossing(Crossing::start(groups, uploader, log))
             }
             (_, buffers) => buffers,
         };
         #[cfg(not(feature = "cube"))]
-        let _ = (timeline, batch);
+        let _ = log;
         HostBatch { buffers, ..host }
     }
 
@@ -119,11 +120,10 @@ impl DeviceLane {
         &self,
         host: HostBatch,
         batcher: &OceanBatcher,
-        timeline: &Timeline,
-        batch: u64,
+        log: &BatchLog,
     ) -> Result<ModelBatch> {
         catching("the device", || {
-            let host = self.start(host, timeline, batch);
+            let host = self.start(host, log);
             let source = batcher.dataset().source_of(&host.windows)?;
             let constants = batcher.constants().of(host.windows[0].source, source, self);
             let finishing = Finishing {
@@ -131,19 +131,18 @@ impl DeviceLane {
                 context: &source.context,
                 preparations: &constants.preparations,
                 precision: batcher.precision(),
+                log,
             };
             let fields = match host.buffers {
-                Buffers::Prepared(fields) => {
-                    timeline.record(Lane::Prepare, batch, || finishing.ready(fields))
-                }
+                Buffers::Prepared(fields) => log.record(Lane::Prepare, || finishing.ready(fields)),
                 Buffers::Raw(groups) => {
-                    timeline.record(Lane::Prepare, batch, || finishing.by_operations(groups))
+                    log.record(Lane::Prepare, || finishing.by_operations(groups))
                 }
                 #[cfg(feature = "cube")]
                 Buffers::Crossing(crossing) => {
-                    let Crossing { ticket, fields, .. } = crossing;
+                    let Crossing { ticket, fields } = crossing;
                     let groups = ticket.wait()?;
-                    timeline.record(Lane::Prepare, batch, || finishing.by_kernel(groups, fields))?
+                    log.record(Lane::Prepare, || finishing.by_kernel(groups, fields))?
                 }
             };
             Ok(ModelBatch::new(
@@ -173,37 +172,28 @@ fn kernel_way(_: &Device) -> Result<Option<Way>> {
 /// Raw planes on their way, and how tensors are put together from them.
 #[cfg(feature = "cube")]
 pub(crate) struct Crossing {
-    /// Bytes of each read group.
-    pub lengths: Vec<usize>,
     ticket: Ticket,
     fields: Fields,
 }
 
 #[cfg(feature = "cube")]
 impl Crossing {
-    fn start(groups: RawGroups, uploader: &Uploader, timeline: &Timeline, batch: u64) -> Self {
+    fn start(groups: RawGroups, uploader: &Uploader, log: &BatchLog) -> Self {
         let RawGroups {
             prognostic,
             boundary,
             label,
             fields,
         } = groups;
-        let groups: Vec<RawHost> = [Some(prognostic), Some(boundary), label]
-            .into_iter()
-            .flatten()
-            .collect();
-        let lengths = groups.iter().map(|g| g.lease.bytes()).collect();
+        let groups = [Some(prognostic), Some(boundary), label];
         let host = |RawHost { lease, held, rows }| HostGroup {
             planes: lease.into_bytes(),
             held,
             rows,
         };
-        let ticket = uploader.send(groups.into_iter().map(host).collect(), timeline, batch);
-        Self {
-            lengths,
-            ticket,
-            fields,
-        }
+        let groups = groups.into_iter().flatten().map(host).collect();
+        let ticket = uploader.send(groups, log);
+        Self { ticket, fields }
     }
 }
 
@@ -213,6 +203,7 @@ struct Finishing<'a> {
     context: &'a BatchContext,
     preparations: &'a Preparations,
     precision: Precision,
+    log: &'a BatchLog,
 }
 
 impl Finishing<'_> {
@@ -226,7 +217,7 @@ impl Finishing<'_> {
         let field = |tensors: Vec<HostTensor>, shape: PlaneShape| {
             let tensor = |HostTensor { lease, gather }: HostTensor| {
                 let rows = gather.rows.len() / gather.times;
-                self.cast(upload(lease, Precision::F32, rows, shape, self.device))
+                self.cast(self.upload(lease, Precision::F32, rows, shape))
             };
             Field::Ready(tensors.into_iter().map(tensor).collect())
         };
@@ -250,7 +241,7 @@ impl Finishing<'_> {
         };
         let planes = |host: RawHost, shape: PlaneShape, by: &DevicePreparation| {
             let RawHost { lease, held, rows } = host;
-            let planes = upload(lease, held.precision(), rows.len(), shape, self.device);
+            let planes = self.upload(lease, held.precision(), rows.len(), shape);
             match held {
                 Held::Raw => self.cast(by.planes(planes)),
                 Held::Prepared(_) => planes,
@@ -281,6 +272,24 @@ impl Finishing<'_> {
         }
     }
 
+    /// `(rows, channel, y, x)`, where a row is as long as the buffer says. Uploaded at rank 1: higher
+    /// ranks may get pitched rows, and a copy when reshaped.
+    fn upload(
+        &self,
+        lease: HostLease,
+        precision: Precision,
+        rows: usize,
+        shape: PlaneShape,
+    ) -> Tensor<4> {
+        let bytes = lease.bytes();
+        let len = bytes / precision.bytes();
+        let dtype = DType::from(precision.dtype());
+        let data = TensorData::from_bytes(lease.into_bytes(), [len], dtype);
+        let flat = Tensor::<1>::from_data(data, (self.device, dtype));
+        self.log.uploaded(bytes);
+        flat.reshape([rows, len / (rows * shape.cells()), shape.ny, shape.nx])
+    }
+
     fn cast(&self, tensor: Tensor<4>) -> Tensor<4> {
         match self.precision {
             Precision::F32 => tensor,
@@ -303,22 +312,6 @@ fn gathered([inputs, boundaries, labels]: [Tensor<4>; 3], fields: Fields) -> [Fi
         lazy(boundaries, fields.boundaries),
         lazy(labels, fields.labels),
     ]
-}
-
-/// `(rows, channel, y, x)`, where a row is as long as the buffer says. Uploaded at rank 1: higher
-/// ranks may get pitched rows, and a copy when reshaped.
-fn upload(
-    lease: HostLease,
-    precision: Precision,
-    rows: usize,
-    shape: PlaneShape,
-    device: &Device,
-) -> Tensor<4> {
-    let len = lease.bytes() / precision.bytes();
-    let dtype = DType::from(precision.dtype());
-    let data = TensorData::from_bytes(lease.into_bytes(), [len], dtype);
-    let flat = Tensor::<1>::from_data(data, (device, dtype));
-    flat.reshape([rows, len / (rows * shape.cells()), shape.ny, shape.nx])
 }
 
 /// What devices need once per source, made when it is first asked for.

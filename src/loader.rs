@@ -13,7 +13,7 @@
 use crate::augment::{Augment, Transform};
 use crate::batch::ModelBatch;
 use crate::batcher::OceanBatcher;
-use crate::counters::{Counters, Delivered, LoaderCounters};
+use crate::counters::{BatchLog, Counters, Delivered, LoaderCounters};
 use crate::error::{Error, ErrorKind, Result, catching};
 use crate::host_batch::HostBatch;
 use crate::lane::{DeviceLane, PreparedBy};
@@ -343,6 +343,15 @@ impl OceanLoader {
         })
     }
 
+    /// Where the way of a batch to the device is noted.
+    fn log(&self, batch: u64) -> BatchLog {
+        BatchLog {
+            timeline: self.timeline.clone(),
+            counters: self.counters.clone(),
+            batch,
+        }
+    }
+
     fn start(&self, pass: Pass) -> Result<From> {
         let ahead = self.ahead(&pass.lane)?;
         if self.prefetch.batches == 0 {
@@ -352,13 +361,18 @@ impl OceanLoader {
             items: self.prefetch.batches,
             bytes: self.prefetch.bytes,
         };
-        let (lane, timeline) = (pass.lane.clone(), self.timeline.clone());
+        let (lane, log) = (pass.lane.clone(), self.log(0));
         let start: NextInLine<Read> = match ahead {
-            true => Box::new(move |read: Read| Read {
-                host: read
-                    .host
-                    .map(|host| lane.start(host, &timeline, read.batch)),
-                ..read
+            true => Box::new(move |read: Read| {
+                let batch = read.batch;
+                let log = BatchLog {
+                    batch,
+                    ..log.clone()
+                };
+                Read {
+                    host: read.host.map(|host| lane.start(host, &log)),
+                    ..read
+                }
             }),
             false => Box::new(|read| read),
         };
@@ -424,15 +438,12 @@ impl Batches<'_> {
         if let Some(part) = &loader.part {
             part.check(at)?;
         }
-        let (bytes, uploads) = host.crossing();
         let delivered = Delivered {
             windows: host.windows.len(),
             shown_planes: host.shown_planes,
             unique_planes: host.unique_planes,
-            bytes,
-            uploads,
         };
-        let batch = lane.finish(host, &loader.batcher, &loader.timeline, at.delivered);
+        let batch = lane.finish(host, &loader.batcher, &loader.log(at.delivered));
         let batch = batch.and_then(|batch| match (&loader.augment, &self.epoch) {
             (Some(augment), Some(epoch)) => catching("the transform", || {
                 augment.apply(batch, epoch, at.delivered)
@@ -452,6 +463,21 @@ impl Batches<'_> {
         self.place.advance();
         Ok(batch)
     }
+
+    /// Notes that the consumer is done with the batch it was handed last, if it has one.
+    fn used(&mut self, at: Instant) {
+        if let Some(handed_out) = self.handed_out.take() {
+            let last = self.place.get().delivered.saturating_sub(1);
+            self.loader.timeline.span(Lane::Model, last, handed_out, at);
+        }
+    }
+}
+
+impl Drop for Batches<'_> {
+    /// A pass that is dropped early has been used until now.
+    fn drop(&mut self) {
+        self.used(Instant::now());
+    }
 }
 
 impl Iterator for Batches<'_> {
@@ -462,20 +488,15 @@ impl Iterator for Batches<'_> {
             return None;
         }
         let asked = Instant::now();
-        if let Some(handed_out) = self.handed_out.take() {
-            let last = self.place.get().delivered.saturating_sub(1);
-            self.loader
-                .timeline
-                .span(Lane::Model, last, handed_out, asked);
-        }
+        self.used(asked);
         let batch = self.host_batch();
         let batch = batch.map(|b| b.and_then(|(host, lane)| self.deliver(host, &lane)));
         if batch.is_some() {
             let first = std::mem::take(&mut self.first);
             self.loader.counters.waited(asked.elapsed(), first);
-            self.handed_out = Some(Instant::now());
         }
         self.ended = !matches!(batch, Some(Ok(_)));
+        self.handed_out = (!self.ended).then(Instant::now);
         batch.map(|b| b.map_err(DatasetError::new))
     }
 }

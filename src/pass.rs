@@ -5,7 +5,7 @@ use crate::carry::{Ahead, Carry};
 use crate::counters::Counters;
 use crate::error::{Error, Result, catching};
 use crate::host::HostPool;
-use crate::host_batch::HostBatch;
+use crate::host_batch::{BatchBuffers, HostBatch};
 use crate::lane::DeviceLane;
 use crate::plan::BatchPlan;
 use crate::queue::Producer;
@@ -88,8 +88,12 @@ impl Pass {
         let next = next.map(|next| &next.plan);
         let read = || {
             let ahead = Ahead { carry, next };
-            self.batcher
-                .read(planned.windows, planned.plan, by, &self.pool, ahead)
+            let Planned { windows, plan, .. } = planned;
+            let buffers = BatchBuffers {
+                pool: &self.pool,
+                batch: Some(batch),
+            };
+            self.batcher.read(windows, plan, by, buffers, ahead)
         };
         let host = self
             .timeline

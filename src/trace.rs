@@ -14,7 +14,7 @@ pub(crate) enum Lane {
     Upload,
     /// Handing it to the consumer: launches of the preparation, or of tensor operations.
     Prepare,
-    /// The consumer, from one batch to its call for the next.
+    /// The consumer, from one batch to its call for the next, or until it drops the pass.
     Model,
 }
 

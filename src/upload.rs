@@ -15,8 +15,9 @@
 //!   model's launches would stand still for the whole transfer. Waited for here, the fence has
 //!   always passed, and every lease is home before the planes are announced.
 
+use crate::counters::BatchLog;
 use crate::error::{Error, ErrorKind, Result, catching};
-use crate::trace::{Lane, Timeline};
+use crate::trace::Lane;
 use crate::transfer::Held;
 use burn::backend::DispatchDevice;
 use burn::tensor::{Bytes, DType, Device, Element, Shape, StreamId};
@@ -93,8 +94,7 @@ pub(crate) struct Uploader {
 
 struct Job {
     groups: Vec<HostGroup>,
-    timeline: Timeline,
-    batch: u64,
+    log: BatchLog,
     /// Gone when nobody wants the planes any more.
     wanted: Weak<()>,
     done: Sender<Result<Vec<RawGroup>>>,
@@ -152,14 +152,12 @@ impl Uploader {
     }
 
     /// Asks for an upload and returns at once. Uploads of a device happen in the order asked for.
-    pub fn send(&self, groups: Vec<HostGroup>, timeline: &Timeline, batch: u64) -> Ticket {
+    pub fn send(&self, groups: Vec<HostGroup>, log: &BatchLog) -> Ticket {
         let wanted = Arc::new(());
         let (done, result) = bounded(1);
-        let timeline = timeline.clone();
         let job = Job {
             groups,
-            timeline,
-            batch,
+            log: log.clone(),
             wanted: Arc::downgrade(&wanted),
             done,
         };
@@ -177,17 +175,17 @@ fn run(device: &CubeDevice, work: &Receiver<Job>) {
     for (job, stream) in work.iter().zip(streams.into_iter().cycle()) {
         let Job {
             groups,
-            timeline,
-            batch,
+            log,
             wanted,
             done,
         } = job;
         if wanted.strong_count() == 0 {
             continue;
         }
-        let planes = timeline.record(Lane::Upload, batch, || {
+        let planes = log.record(Lane::Upload, || {
+            let one = |group| upload(device, group, &log);
             catching("the upload thread", || {
-                stream.executes(|| groups.into_iter().map(|g| upload(device, g)).collect())
+                stream.executes(|| groups.into_iter().map(one).collect())
             })
         });
         // Nobody waits any more: the planes are dropped here.
@@ -196,11 +194,12 @@ fn run(device: &CubeDevice, work: &Receiver<Job>) {
 }
 
 /// Copies one group and waits until the copy is done and the host buffer is home.
-fn upload(device: &CubeDevice, group: HostGroup) -> Result<RawGroup> {
+fn upload(device: &CubeDevice, group: HostGroup, log: &BatchLog) -> Result<RawGroup> {
     let failed =
         |what: String| Error::new(ErrorKind::Device, "an upload to the device failed").found(what);
     let HostGroup { planes, held, rows } = group;
-    let (values, wanted) = (planes.len() / held.dtype().size(), rows.len());
+    let (bytes, wanted) = (planes.len(), rows.len());
+    let values = bytes / held.dtype().size();
     if values == 0 {
         // A group without channels: nothing crosses, and nothing is read from it.
         let nothing = || on_device(device, vec![0u32], DType::U32);
@@ -223,5 +222,6 @@ fn upload(device: &CubeDevice, group: HostGroup) -> Result<RawGroup> {
     copied.map_err(|e| failed(format!("{e:?}")))?;
     // The fence has passed, so this lets go of the host buffer without waiting for anything.
     client.flush().map_err(|e| failed(format!("{e:?}")))?;
+    log.uploaded(bytes);
     Ok(raw)
 }

@@ -6,8 +6,8 @@ use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::tensor::Device;
 use burn_om4::testing::{Fault, FaultySource, MemorySource};
 use burn_om4::{
-    Error, ErrorKind, Groups, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order,
-    PlaneSource, Prefetch, Schedule, ScheduleSpec, Window,
+    Error, ErrorKind, Groups, HostPool, HostPoolOptions, ModelBatch, OceanBatcher, OceanDataset,
+    OceanLoader, Order, OrdinaryMemory, PlaneSource, Prefetch, Schedule, ScheduleSpec, Window,
 };
 use common::memory::{memory_dataset, memory_source, try_memory_dataset};
 use std::time::Duration;
@@ -157,6 +157,36 @@ fn a_failed_read_arrives_once_in_its_place() {
             assert_clean(&loader);
         }
     }
+}
+
+#[test]
+fn a_pool_that_runs_dry_says_which_batch_has_the_buffers() {
+    // A batch of two steps is five tensors on a CPU; the second batch finds all buffers in use.
+    let options = HostPoolOptions {
+        limit: Some(5),
+        timeout: Duration::ZERO,
+        ..HostPoolOptions::default()
+    };
+    let dataset = memory_dataset(memory_source(ROWS), 2);
+    let schedule = Schedule::new(ScheduleSpec::default(), dataset.groups()).unwrap();
+    let batcher = OceanBatcher::new(dataset);
+    let batcher = batcher.with_host_pool(HostPool::new(OrdinaryMemory, options));
+    let prefetch = Prefetch {
+        batches: 0,
+        ..Prefetch::default()
+    };
+    let loader = OceanLoader::new(batcher, schedule, prefetch, &Device::flex()).unwrap();
+    let mut iter = loader.iter();
+    let held = iter.next().unwrap().unwrap();
+    let error = iter.next().unwrap().err().unwrap();
+    let error = ours(&error);
+    assert_eq!(error.kind(), ErrorKind::Device);
+    let holders = "all of 5 still held: input 0 of batch 0 (handed to Burn), \
+                   boundary 0 of batch 0 (handed to Burn), boundary 1 of batch 0 (handed to Burn), \
+                   label 0 of batch 0 (handed to Burn), label 1 of batch 0 (handed to Burn)";
+    assert!(error.to_string().ends_with(holders), "{error}");
+    drop(held);
+    assert_clean(&loader);
 }
 
 #[test]
