@@ -41,6 +41,8 @@ mod train;
 
 #[path = "samudra_train/resume.rs"]
 mod resume;
+#[path = "samudra_train/trace.rs"]
+mod trace;
 
 use burn::tensor::Device;
 use burn_om4::Channel;
@@ -143,14 +145,44 @@ fn a_run_learns_and_reports() {
     let loader = &report["loader"];
     assert_eq!(loader["train"]["windows"], 8 * 27);
     assert_eq!(loader["validation"]["windows"], 8 * 3);
-    assert!(loader["train"]["wait"]["seconds"].is_number());
-    assert!(loader["train"]["planes_read"].as_u64() < loader["train"]["planes_shown"].as_u64());
+    check_loading(&loader["train"], 8 * 27, 8 * 9);
+    check_loading(&loader["validation"], 8 * 3, 8);
 
     for picture in ["maps.png", "skill.png"] {
         assert!(read(picture).starts_with(b"\x89PNG"), "{picture}");
     }
     let weights = samudra::StateDict::read(dir.path().join("out/samudra.safetensors")).unwrap();
     assert!(weights.get("decoder.bias").is_some());
+}
+
+/// The counters of a loader that delivered this many windows of two steps in this many batches.
+fn check_loading(loader: &Value, windows: u64, batches: u64) {
+    let count = |key: &str| loader[key].as_u64().unwrap();
+    assert_eq!((count("windows"), count("batches")), (windows, batches));
+    // Input, boundary and label of 2 times each, of two channels, one, and two; the input of the
+    // second step is the label of the first.
+    assert_eq!(count("planes_shown"), windows * (2 * 2 + 2 * 2 + 2 * 2 * 2));
+    assert!(count("unique_planes") < count("planes_shown"));
+    assert_eq!(
+        count("planes_read") + count("planes_carried"),
+        count("unique_planes")
+    );
+    // On a CPU every tensor is a buffer of its own.
+    let cells = (NY * NX) as u64;
+    assert_eq!(count("bytes_uploaded"), 4 * cells * count("planes_shown"));
+    assert_eq!(count("uploads"), batches * (1 + 2 + 2));
+    let wait = &loader["wait"];
+    let [mean, p50, p99, max] = ["mean", "p50", "p99", "max"].map(|k| wait[k].as_f64().unwrap());
+    // A pass over one batch has no wait that could have been hidden.
+    let waits = batches - 8;
+    assert_eq!(wait["batches"].as_u64().unwrap(), waits, "{wait}");
+    assert!(p50 <= p99 && p99 <= max && mean <= max, "{wait}");
+    assert_eq!(mean > 0.0 && p50 > 0.0, waits > 0, "{wait}");
+    assert!(wait["first_seconds"].as_f64().unwrap() > 0.0);
+    let pool = &loader["host_pool"];
+    assert_eq!(pool["leased"], 0, "{pool}");
+    assert!(pool["peak_bytes"].as_u64() >= pool["bytes"].as_u64());
+    assert!(pool["allocations"].as_u64().unwrap() > 0 && pool["free"].is_u64());
 }
 
 #[test]

@@ -43,6 +43,8 @@ struct Run<'a> {
     /// Of the current epoch.
     losses: Vec<f64>,
     epochs: Vec<EpochRecord>,
+    /// What the last pass over the training windows waited for batches, as a share of its time.
+    waited: f64,
     progress: Progress,
 }
 
@@ -91,6 +93,7 @@ pub fn learn(
         recipe,
         losses,
         epochs,
+        waited: 0.0,
         progress,
     };
     loop {
@@ -124,11 +127,19 @@ pub fn learn(
 impl Run<'_> {
     /// What is left of a pass over the training windows.
     fn pass(&mut self) -> Result<()> {
+        let waits = || {
+            let wait = self.loaders.train.counters().wait;
+            wait.first_seconds + wait.seconds
+        };
+        let (started, before) = (Instant::now(), waits());
         for batch in self.loaders.train.iter() {
             let batch = batch.context("reading a training batch")?;
             let loss = self.trainer.step(&batch)?;
             self.losses.push(f64::from(loss));
-            self.progress.step(&format!("loss {loss:.5}"));
+            self.waited = (waits() - before) / started.elapsed().as_secs_f64();
+            let share = 100.0 * self.waited;
+            self.progress
+                .step(&format!("loss {loss:.5}, {share:.1} % waiting"));
             let stop = self.keeping.stop.requested();
             let due = |every: usize| self.trainer.steps().is_multiple_of(every);
             if stop || self.keeping.every.is_some_and(due) {
@@ -166,12 +177,13 @@ impl Run<'_> {
         };
         self.epochs.push(record);
         self.progress.line(&format!(
-            "epoch {:>3} of {}: loss {:.5}, error {:>3.0} % of persistence, {:.1} s",
+            "epoch {:>3} of {}: loss {:.5}, error {:>3.0} % of persistence, {:.1} s, {:.1} % waiting",
             record.epoch,
             config.epochs,
             record.train_loss,
             100.0 * record.validation_ratio,
             record.seconds,
+            100.0 * self.waited,
         ));
     }
 }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use burn_om4::{Channel, DateRange, DeviceChoice, parse_channels};
 use clap::{Parser, ValueEnum};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Trains a Samudra ocean emulator and compares it with persistence.
@@ -108,11 +108,16 @@ pub struct Options {
     /// The report [default: report.json in the --out folder].
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+
+    /// Where to write when each training batch was read, uploaded, prepared and used, as a trace for
+    /// chrome://tracing and Perfetto; also when the run is told to stop or fails.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 impl Options {
     /// With the rank and the world that the options or else the environment (`variable`) say, and a
-    /// folder of its own for each of several ranks.
+    /// folder and files of its own for each of several ranks.
     ///
     /// # Errors
     /// Half an answer, no number, or a rank that is not below the world.
@@ -121,9 +126,23 @@ impl Options {
         (self.rank, self.world) = (Some(rank), Some(world));
         if world > 1 {
             self.out = self.out.join(format!("rank-{rank}"));
+            for file in [&mut self.report, &mut self.trace].into_iter().flatten() {
+                *file = of_rank(file, rank);
+            }
         }
         Ok(self)
     }
+}
+
+/// The file's own one for a rank: `trace.json` is `trace.rank-2.json`.
+fn of_rank(file: &Path, rank: usize) -> PathBuf {
+    let mut own = file.file_stem().unwrap_or_default().to_owned();
+    own.push(format!(".rank-{rank}"));
+    if let Some(extension) = file.extension() {
+        own.push(".");
+        own.push(extension);
+    }
+    file.with_file_name(own)
 }
 
 /// Which network.

@@ -2,7 +2,7 @@
 
 use crate::score::Scores;
 use anyhow::{Context, Result};
-use burn_om4::{BatchContext, LoaderCounters};
+use burn_om4::{BatchContext, HostPoolState, LoaderCounters, OceanLoader};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
@@ -52,11 +52,29 @@ pub struct EpochRecord {
     pub seconds: f64,
 }
 
-/// Totals of both loaders.
+/// What both loaders did, in the process that ended the run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LoaderReport {
-    pub train: LoaderCounters,
-    pub validation: LoaderCounters,
+    pub train: Loading,
+    pub validation: Loading,
+}
+
+/// Totals of a loader, and its host memory at the end.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Loading {
+    #[serde(flatten)]
+    pub counters: LoaderCounters,
+    pub host_pool: HostPoolState,
+}
+
+impl Loading {
+    /// As it is now.
+    pub fn of(loader: &OceanLoader) -> Self {
+        Self {
+            counters: loader.counters(),
+            host_pool: loader.batcher().host_pool(),
+        }
+    }
 }
 
 fn by_name<S: serde::Serializer>(skills: &[ChannelSkill], to: S) -> Result<S::Ok, S::Error> {
@@ -158,7 +176,7 @@ fn number(value: f64) -> String {
 
 /// A sentence or two on how reading went.
 pub fn loader_summary(report: &LoaderReport) -> String {
-    let LoaderReport { train, validation } = report;
+    let (train, validation) = (&report.train.counters, &report.validation.counters);
     let sum = |f: fn(&LoaderCounters) -> u64| f(train) + f(validation);
     let (shown, read) = (sum(|c| c.planes_shown), sum(|c| c.planes_read));
     let waits = [train.wait, validation.wait];

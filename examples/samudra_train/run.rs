@@ -6,13 +6,13 @@ use crate::learn::{Keeping, learn};
 use crate::options::{Model, Options};
 use crate::pictures;
 use crate::progress::Progress;
-use crate::report::{LoaderReport, Report, loader_summary, skills, table};
+use crate::report::{LoaderReport, Loading, Report, loader_summary, skills, table};
 use crate::stop::Stop;
 use crate::{model, ocean};
 use anyhow::{Context, Result, ensure};
 use burn::module::Module;
 use burn::tensor::Device;
-use burn_om4::{Channel, DateRange};
+use burn_om4::{Channel, DateRange, Timeline};
 use samudra::{Samudra, SamudraConfig};
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -86,7 +86,11 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
         Some(dir) => Task::new(dir, options, &PUBLISHED)?,
         None => Task::new(demo()?, options, &SMALL_OCEAN)?,
     };
-    let loaders = Loaders::open(&task, options, &device)?;
+    let mut loaders = Loaders::open(&task, options, &device)?;
+    let trace = options.trace.as_deref().map(Trace::to).transpose()?;
+    if let Some(Trace { timeline, .. }) = &trace {
+        loaders.train = loaders.train.with_timeline(timeline);
+    }
     let (network, config) = prepare(&task, &loaders, options, &device)?;
     println!("{}", facts(&task, &loaders, &config)?);
 
@@ -99,7 +103,11 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
         resume: options.resume,
         stop: stop.clone(),
     };
-    let learned = learn(network, loaders, &config, &device, &keeping)?;
+    let learned = learn(network, loaders, &config, &device, &keeping);
+    let learned = match &trace {
+        Some(trace) => trace.written_after(learned)?,
+        None => learned?,
+    };
     let loaders = &learned.loaders;
     let context = loaders.validation.batcher().dataset().context(0);
     let report = Report {
@@ -108,8 +116,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
         epochs: learned.epochs,
         config,
         loader: LoaderReport {
-            train: loaders.train.counters(),
-            validation: loaders.validation.counters(),
+            train: Loading::of(&loaders.train),
+            validation: Loading::of(&loaders.validation),
         },
         seconds: started.elapsed().as_secs_f64(),
     };
@@ -123,13 +131,44 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
         .clone()
         .unwrap_or_else(|| options.out.join("report.json"));
     report.write(&path)?;
-    for file in pictures.iter().chain([&weights, &path]) {
+    let written = [&weights, &path].into_iter().chain(&options.trace);
+    for file in pictures.iter().chain(written) {
         println!("wrote {}", file.display());
     }
     Ok(Outcome {
         report,
         demo: options.data.is_none(),
     })
+}
+
+/// A timeline, and the file it is for.
+struct Trace<'a> {
+    timeline: Timeline,
+    file: &'a Path,
+}
+
+impl<'a> Trace<'a> {
+    /// Starts now. A file that cannot be written is found out here and not at the end.
+    fn to(file: &'a Path) -> Result<Self> {
+        let timeline = Timeline::start();
+        timeline.write(file)?;
+        Ok(Self { timeline, file })
+    }
+
+    /// Writes the file whatever came of the work: the trace of a run that stopped is of use, too.
+    fn written_after<T>(&self, work: Result<T>) -> Result<T> {
+        match (work, self.timeline.write(self.file)) {
+            (Ok(done), Ok(())) => Ok(done),
+            (Ok(_), Err(error)) => Err(error.into()),
+            (Err(error), written) => {
+                // The first failure is the one to return.
+                if let Err(second) = written {
+                    eprintln!("{second:#}");
+                }
+                Err(error)
+            }
+        }
+    }
 }
 
 /// The small ocean's own channels and years.
