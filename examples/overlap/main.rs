@@ -6,16 +6,21 @@
 //!
 //! ```sh
 //! cargo run --release --features vulkan --example overlap -- --trace timeline.json
+//! # The picture in the book:
+//! cargo run --release --features vulkan --example overlap -- \
+//!     --batches 20 --levels 19 --svg book/src/images/timeline.svg
 //! ```
 
-use anyhow::{Result, ensure};
+mod picture;
+
+use anyhow::{Context, Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
 use burn_om4::testing::{Fault, FaultySource, MemorySource};
 use burn_om4::{
-    ChannelConstants, DatasetOptions, DeviceChoice, Grid, Ocean, OceanBatcher, OceanChannel,
-    OceanDataset, OceanLoader, OceanPair, PlaneShape, PlaneSource, Prefetch, Schedule,
-    ScheduleSpec, TimeAxis, TimeValues, Timeline, WetMask, WindowSpec,
+    Channel, ChannelConstants, DatasetOptions, DeviceChoice, Grid, Ocean, OceanBatcher,
+    OceanChannel, OceanDataset, OceanLoader, OceanPair, PlaneShape, PlaneSource, Prefetch,
+    Schedule, ScheduleSpec, TimeAxis, TimeValues, Timeline, WetMask, WindowSpec, is_cpu,
 };
 use clap::Parser;
 use std::path::PathBuf;
@@ -33,16 +38,31 @@ struct Options {
     /// Batches.
     #[arg(long, default_value_t = 50)]
     batches: usize,
+    /// Depths of temperature and salinity: 1 to 19, which decide how much crosses to the device.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=19))]
+    levels: u64,
     /// Where to write the timeline of the last device.
     #[arg(long)]
     trace: Option<PathBuf>,
+    /// Where to draw the first batches of that timeline.
+    #[arg(long)]
+    svg: Option<PathBuf>,
 }
 
-fn dataset(rows: usize, delay: Duration) -> Result<OceanDataset> {
+/// Batches in the picture.
+const DRAWN: u64 = 7;
+
+fn dataset(options: &Options) -> Result<OceanDataset> {
+    let (rows, delay) = (options.batches + 20, Duration::from_millis(options.read));
     let shape = PlaneShape { ny: 90, nx: 180 };
-    let names = ["thetao_0", "so_0", "zos", "hfds"];
-    let channels = names.map(|n| n.parse().expect("a known channel"));
-    let source = MemorySource::new(channels.into(), rows, shape, |row, channel, cell| {
+    let levels = |name: &'static str| (0..options.levels).map(move |k| format!("{name}_{k}"));
+    let names = levels("thetao").chain(levels("so"));
+    let names = names.chain(["zos".into(), "hfds".into()]);
+    let channels: Vec<Channel> = names.map(|n| n.parse()).collect::<Result<_, _>>()?;
+    let (prognostic, boundary) = channels.split_at(channels.len() - 1);
+    let windows = DatasetOptions::new(prognostic.to_vec(), boundary.to_vec())
+        .with_window(WindowSpec::default().with_steps(2));
+    let source = MemorySource::new(channels, rows, shape, |row, channel, cell| {
         (row * 7 + channel * 3 + cell % 180) as f32
     });
     let wet = Arc::new(WetMask::new(
@@ -71,19 +91,11 @@ fn dataset(rows: usize, delay: Duration) -> Result<OceanDataset> {
             .collect(),
         planes: Arc::new(FaultySource::new(source, Fault::Delay(delay))),
     };
-    let list = |names: &[&str]| {
-        names
-            .iter()
-            .map(|n| n.parse())
-            .collect::<Result<Vec<_>, _>>()
-    };
-    let options = DatasetOptions::new(list(&names[..3])?, list(&names[3..])?)
-        .with_window(WindowSpec::default().with_steps(2));
     let pair = OceanPair {
         input: ocean,
         label: None,
     };
-    Ok(OceanDataset::from_oceans(vec![pair], &options)?)
+    Ok(OceanDataset::from_oceans(vec![pair], &windows)?)
 }
 
 /// A few operations on the device, then a pause that stands for a model whose kernels run on their
@@ -97,7 +109,7 @@ fn consume(inputs: Tensor<4>, busy: Duration) {
 }
 
 fn measure(device: &Device, options: &Options, timeline: &Timeline) -> Result<f64> {
-    let dataset = dataset(options.batches + 20, Duration::from_millis(options.read))?;
+    let dataset = dataset(options)?;
     let spec = ScheduleSpec {
         batch_size: 1,
         ..ScheduleSpec::default()
@@ -137,6 +149,14 @@ fn main() -> Result<()> {
         let share = measure(device, &options, &timeline)?;
         if let Some(path) = &options.trace {
             timeline.write(path)?;
+        }
+        if let Some(path) = &options.svg {
+            let title = match is_cpu(device) {
+                true => "Batches on a CPU device",
+                false => "Batches on a Vulkan device",
+            };
+            let svg = picture::draw(&timeline.to_json(), title, DRAWN)?;
+            std::fs::write(path, svg).with_context(|| path.display().to_string())?;
         }
         ensure!(
             share < 0.02,
