@@ -1,5 +1,5 @@
-//! Threads, descriptors and memory over 50 passes with an early drop in each. One test in a program
-//! of its own, so that nothing else starts threads.
+//! Threads, descriptors and memory, the device's too, over 50 passes with an early drop in each. One
+//! test in a program of its own, so that nothing else starts threads.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -13,16 +13,37 @@ struct Usage {
     threads: usize,
     descriptors: usize,
     resident: usize,
+    /// Bytes that a CubeCL device has reserved, and how many of them tensors hold.
+    reserved: u64,
+    held: u64,
 }
 
-fn usage() -> Usage {
+fn usage(device: &Device) -> Usage {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    let (reserved, held) = on_device(device);
     Usage {
+        reserved,
+        held,
         threads: common::threads().unwrap(),
         descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(),
         resident: pages * 4096,
     }
+}
+
+#[cfg(feature = "vulkan")]
+fn on_device(device: &Device) -> (u64, u64) {
+    if burn_om4::is_cpu(device) {
+        return (0, 0);
+    }
+    device.sync().unwrap();
+    let usage = common::device_memory(device);
+    (usage.bytes_reserved, usage.bytes_in_use)
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn on_device(_: &Device) -> (u64, u64) {
+    (0, 0)
 }
 
 fn passes(loader: &OceanLoader, passes: usize) {
@@ -49,10 +70,10 @@ fn flat(device: &Device) {
     // threads are kept in the end, and no more than that.
     passes(&loader, 20);
     assert_eq!(loader.iter().count() as u64, loader.batches());
-    let before = usage();
+    let before = usage(device);
     passes(&loader, 50);
     assert_eq!(loader.iter().count() as u64, loader.batches());
-    let after = usage();
+    let after = usage(device);
     println!("{device:?}: {before:?}, then {after:?}");
     assert!(
         after.threads <= before.threads + 1,
@@ -64,6 +85,10 @@ fn flat(device: &Device) {
     );
     assert!(
         after.resident <= before.resident + (16 << 20),
+        "{before:?}, then {after:?}"
+    );
+    assert!(
+        after.reserved <= before.reserved && after.held <= before.held,
         "{before:?}, then {after:?}"
     );
     assert_eq!(loader.batcher().host_pool().leased, 0);

@@ -8,14 +8,16 @@ use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device, Tensor};
 use burn_om4::testing::{Fault, FaultySource, MemorySource};
 use burn_om4::{
-    ChannelConstants, DatasetOptions, DevicePath, Grid, HostAllocator, HostPool, HostPoolOptions,
-    MaskOrder, Ocean, OceanBatcher, OceanChannel, OceanDataset, OceanLoader, OceanPair, Order,
-    OrdinaryMemory, PlaneShape, PlaneSource, Precision, Prefetch, PrefetchTo, Preparation, Result,
-    Schedule, ScheduleSpec, TimeAxis, TimeValues, Timeline, WetMask, WindowSpec,
+    Channel, ChannelConstants, DatasetOptions, DevicePath, Grid, HostAllocator, HostPool,
+    HostPoolOptions, Inputs, MaskOrder, Ocean, OceanBatcher, OceanChannel, OceanDataset,
+    OceanLoader, OceanPair, Order, OrdinaryMemory, PlaneRequest, PlaneShape, PlaneSink,
+    PlaneSource, Precision, Prefetch, PrefetchTo, Preparation, ReadCounts, Result, Schedule,
+    ScheduleSpec, TimeAxis, TimeValues, Timeline, WetMask, WindowSpec,
 };
 use burn_std::AllocationProperty;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 const SHAPE: PlaneShape = PlaneShape { ny: 5, nx: 7 };
 const CELLS: usize = 35;
@@ -59,12 +61,12 @@ fn wet(channel: usize, cell: usize) -> bool {
 }
 
 /// Two prognostic channels, of which one has a deviation of 0, and a boundary channel.
-fn constants(channel: usize) -> ChannelConstants {
-    let mask = (0..CELLS).map(|cell| wet(channel % 2, cell)).collect();
+fn constants(channel: usize, shape: PlaneShape) -> ChannelConstants {
+    let mask = (0..shape.cells()).map(|cell| wet(channel % 2, cell));
     ChannelConstants {
         mean: [3.7, value(4, 1, 8), -120.0][channel],
         std: [12.3, 0.0, 0.003][channel],
-        wet: Arc::new(WetMask::new(SHAPE, mask).unwrap()),
+        wet: Arc::new(WetMask::new(shape, mask.collect()).unwrap()),
     }
 }
 
@@ -79,38 +81,42 @@ fn options(order: MaskOrder, steps: usize) -> DatasetOptions {
         .with_masked_fill_value(-0.5)
 }
 
-fn dataset_of(source: impl PlaneSource + 'static, options: &DatasetOptions) -> OceanDataset {
+fn ocean_of(source: impl PlaneSource + 'static) -> Ocean {
     let days = TimeValues::Int((0..source.rows() as i64).collect());
     let channels = source.channels().iter().enumerate().map(|(i, channel)| {
         (
             channel.clone(),
             OceanChannel {
-                constants: constants(i),
+                constants: constants(i, source.plane()),
                 unit: None,
             },
         )
     });
-    let ocean = Ocean {
+    Ocean {
         time: TimeAxis::decode(&days, "days since 2000-01-01", "julian").unwrap(),
         grid: Arc::new(Grid::of_shape(source.plane())),
-        surface: constants(0).wet,
+        surface: constants(0, source.plane()).wet,
         warnings: Vec::new(),
         channels: channels.collect(),
         planes: Arc::new(source),
+    }
+}
+
+fn dataset_of(source: impl PlaneSource + 'static, options: &DatasetOptions) -> OceanDataset {
+    let pair = OceanPair {
+        input: ocean_of(source),
+        label: None,
     };
-    OceanDataset::from_oceans(
-        vec![OceanPair {
-            input: ocean,
-            label: None,
-        }],
-        options,
-    )
-    .unwrap()
+    OceanDataset::from_oceans(vec![pair], options).unwrap()
+}
+
+fn memory_of(shape: PlaneShape) -> MemorySource {
+    let channels = ["thetao_0", "thetao_1", "hfds"].map(|n| n.parse().unwrap());
+    MemorySource::new(channels.into(), ROWS, shape, value)
 }
 
 fn memory() -> MemorySource {
-    let channels = ["thetao_0", "thetao_1", "hfds"].map(|n| n.parse().unwrap());
-    MemorySource::new(channels.into(), ROWS, SHAPE, value)
+    memory_of(SHAPE)
 }
 
 fn batcher(dataset: OceanDataset) -> OceanBatcher {
@@ -202,15 +208,48 @@ fn the_kernel_equals_the_cpu_on_every_kind_of_value() {
             assert!(cpu.iter().flatten().any(|&v| v == f32::MAX));
             assert!(cpu.iter().flatten().any(|&v| v == f32::MIN));
             for path in [DevicePath::Kernel, DevicePath::Operations] {
-                let found = on(&device, path);
-                assert_eq!(found.len(), cpu.len());
-                for (f, c) in found.iter().flatten().zip(cpu.iter().flatten()) {
-                    assert!(
-                        ulps(*f, *c) <= 3,
-                        "{order:?} {path:?}: expected {c}, found {f}"
-                    );
-                }
+                assert_near(&on(&device, path), &cpu, &format!("{order:?} {path:?}"));
             }
+        }
+    }
+}
+
+/// Within the 3 ulp that a device's division may cost.
+fn assert_near(found: &[Vec<f32>], expected: &[Vec<f32>], what: &str) {
+    let lengths = |of: &[Vec<f32>]| of.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(lengths(found), lengths(expected), "{what}");
+    for (f, e) in found.iter().flatten().zip(expected.iter().flatten()) {
+        assert!(ulps(*f, *e) <= 3, "{what}: expected {e}, found {f}");
+    }
+}
+
+#[test]
+fn labels_of_a_store_of_their_own_are_a_third_group_on_their_own_grid() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    let label_shape = PlaneShape { ny: 3, nx: 13 };
+    for (order, inputs) in [
+        (MaskOrder::NormaliseFirst, Inputs::All),
+        (MaskOrder::MaskFirst, Inputs::First),
+    ] {
+        let pair = OceanPair {
+            input: ocean_of(memory()),
+            label: Some(ocean_of(memory_of(label_shape))),
+        };
+        let steps = if inputs == Inputs::All { 2 } else { 1 };
+        let options = options(order, steps).with_inputs(inputs);
+        let dataset = OceanDataset::from_oceans(vec![pair], &options).unwrap();
+        let on = |device: &Device, path: DevicePath| {
+            let batcher = batcher(dataset.clone()).with_device_path(path);
+            let loader = loader(batcher, Order::Shuffled, Prefetch::default(), device);
+            (shown(&loader), loader.counters())
+        };
+        let (cpu, _) = on(&Device::flex(), DevicePath::Auto);
+        for path in [DevicePath::Kernel, DevicePath::Operations] {
+            let (found, counters) = on(&device, path);
+            assert_near(&found, &cpu, &format!("{order:?} {path:?}"));
+            assert_eq!(counters.uploads, 3 * counters.batches, "one per read group");
         }
     }
 }
@@ -279,6 +318,116 @@ fn every_policy_delivers_the_same_batches_and_all_leases_come_home() {
             "one copy per read group"
         );
     }
+}
+
+/// Lets as many reads through as it has been told to.
+struct Gate<S> {
+    inner: S,
+    turnstile: Arc<Turnstile>,
+}
+
+#[derive(Default)]
+struct Turnstile {
+    state: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    allowed: usize,
+    waiting: usize,
+}
+
+impl Turnstile {
+    fn allow(&self, reads: usize) {
+        self.state.lock().unwrap().allowed += reads;
+        self.changed.notify_all();
+    }
+
+    fn waiting(&self) -> usize {
+        self.state.lock().unwrap().waiting
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.waiting += 1;
+        state = self.changed.wait_while(state, |s| s.allowed == 0).unwrap();
+        state.waiting -= 1;
+        state.allowed -= 1;
+    }
+}
+
+impl<S: PlaneSource> PlaneSource for Gate<S> {
+    fn channels(&self) -> &[Channel] {
+        self.inner.channels()
+    }
+
+    fn rows(&self) -> usize {
+        self.inner.rows()
+    }
+
+    fn plane(&self) -> PlaneShape {
+        self.inner.plane()
+    }
+
+    fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
+        self.turnstile.pass();
+        self.inner.read(request, sink)
+    }
+
+    fn planned_chunks(&self, request: &PlaneRequest<'_>) -> Result<u64> {
+        self.inner.planned_chunks(request)
+    }
+}
+
+/// Waits for other threads to get there. A minute is a failure.
+fn until(what: &str, reached: impl Fn() -> bool) {
+    let asked = Instant::now();
+    while !reached() {
+        assert!(asked.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn while_one_batch_is_in_use_the_next_is_uploaded_and_the_one_after_is_read() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    let turnstile = Arc::new(Turnstile::default());
+    let source = Gate {
+        inner: memory(),
+        turnstile: turnstile.clone(),
+    };
+    let dataset = dataset_of(source, &options(MaskOrder::NormaliseFirst, 1));
+    // Without carrying, every batch is two reads: one per read group.
+    let prefetch = Prefetch {
+        carry: 0,
+        ..prefetch(2, PrefetchTo::Device)
+    };
+    let loader = loader(batcher(dataset), Order::Sequential, prefetch, &device);
+    let uploads = || loader.counters().uploads;
+    let mut iter = loader.iter();
+
+    turnstile.allow(2 + 2);
+    let first = iter.next().unwrap().unwrap();
+    until("batch 1 is uploaded", || uploads() == 4);
+    until("batch 2 is being read", || turnstile.waiting() == 1);
+    assert_eq!(loader.counters().batches, 1, "batch 0 is still in use");
+
+    // Batch 2 waits in host memory: one batch is ahead on the device, not two.
+    turnstile.allow(2);
+    let planes = loader.counters().planes_read;
+    until("batch 2 is read", || loader.counters().planes_read > planes);
+    assert_eq!(uploads(), 4);
+    let second = iter.next().unwrap().unwrap();
+    until("batch 2 is uploaded", || uploads() == 6);
+    assert_eq!(loader.counters().batches, 2);
+
+    turnstile.allow(1000);
+    assert_eq!(iter.count() as u64, loader.batches() - 2);
+    drop((first, second));
+    assert_home(&loader);
 }
 
 #[test]
@@ -377,13 +526,8 @@ fn failures_arrive_in_their_place_and_leave_no_lease_behind() {
 
 /// The read or the upload in flight may still have to end.
 fn assert_home(loader: &OceanLoader) {
-    for _ in 0..10_000_000 {
-        if loader.batcher().host_pool().leased == 0 {
-            return;
-        }
-        std::thread::yield_now();
-    }
-    panic!("{:?}", loader.batcher().host_pool());
+    let leased = || loader.batcher().host_pool().leased;
+    until("all leases are home", || leased() == 0);
 }
 
 #[test]
@@ -468,6 +612,6 @@ fn the_reference_is_the_arithmetic_of_the_host() {
         fill: -0.5,
     };
     let mut plane: Vec<f32> = (0..CELLS).map(|cell| value(4, 1, cell)).collect();
-    preparation.plane(&mut plane, &constants(1));
+    preparation.plane(&mut plane, &constants(1, SHAPE));
     assert!(plane.contains(&-0.5) && plane.contains(&0.0) && plane.contains(&f32::MAX));
 }

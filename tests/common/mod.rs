@@ -52,6 +52,19 @@ pub fn vulkan() -> Option<Device> {
     }
 }
 
+/// What all streams of a CubeCL device hold, staging buffers left out.
+#[cfg(feature = "vulkan")]
+pub fn device_memory(device: &Device) -> burn_cubecl::cubecl::MemoryUsage {
+    use burn::backend::DispatchDevice;
+    use burn_cubecl::cubecl::{MemoryScope, MemoryUsage};
+    let DispatchDevice::Cube(cube) = device.as_dispatch() else {
+        panic!("{device:?} is no CubeCL device");
+    };
+    let report = cube.client().memory_report(MemoryScope::Device);
+    let pools = report.streams.iter().map(|stream| stream.pools.usage());
+    pools.fold(MemoryUsage::default(), |sum, usage| sum.combine(usage))
+}
+
 /// Threads of this process, where the system says.
 pub fn threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
