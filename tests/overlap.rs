@@ -39,7 +39,7 @@ fn every_lane_has_its_batches_and_the_overlap_is_said() {
     for lane in ["host read", "upload", "prepare", "model"] {
         assert_eq!(svg.matches(&format!(">{lane}</text>")).count(), 1, "{lane}");
     }
-    let said = "batch 3, batch 4 crosses to the device, batch 5 is read.";
+    let said = "batch 3, batch 4 crosses to the device and batch 5 is read.";
     assert!(svg.contains(said), "{svg}");
     // 7 batches in the lower lanes; what was done for later ones before the end is there, too.
     assert_eq!(svg.matches("rx=\"2\"").count(), 9 + 8 + 7 + 7);
@@ -66,6 +66,6 @@ fn what_is_no_trace_or_too_short_is_refused() {
 fn the_picture_in_the_book_shows_the_overlap() {
     let svg = concat!(env!("CARGO_MANIFEST_DIR"), "/book/src/images/timeline.svg");
     let svg = std::fs::read_to_string(svg).unwrap();
-    let said = "batch 3, batch 4 crosses to the device, batch 5 is read.";
+    let said = "batch 3, batch 4 crosses to the device and batch 5 is read.";
     assert!(svg.contains(said), "{svg}");
 }

@@ -7,8 +7,7 @@
 //! ```sh
 //! cargo run --release --features vulkan --example overlap -- --trace timeline.json
 //! # The picture in the book:
-//! cargo run --release --features vulkan --example overlap -- \
-//!     --batches 20 --levels 19 --svg book/src/images/timeline.svg
+//! cargo run --release --features vulkan --example overlap -- --svg book/src/images/timeline.svg
 //! ```
 
 mod picture;
@@ -18,9 +17,9 @@ use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
 use burn_om4::testing::{Fault, FaultySource, MemorySource};
 use burn_om4::{
-    Channel, ChannelConstants, DatasetOptions, DeviceChoice, Grid, Ocean, OceanBatcher,
-    OceanChannel, OceanDataset, OceanLoader, OceanPair, PlaneShape, PlaneSource, Prefetch,
-    Schedule, ScheduleSpec, TimeAxis, TimeValues, Timeline, WetMask, WindowSpec, is_cpu,
+    ChannelConstants, DatasetOptions, DeviceChoice, Grid, Ocean, OceanBatcher, OceanChannel,
+    OceanDataset, OceanLoader, OceanPair, PlaneShape, PlaneSource, Prefetch, Schedule,
+    ScheduleSpec, TimeAxis, TimeValues, Timeline, WetMask, WindowSpec, is_cpu,
 };
 use clap::Parser;
 use std::path::PathBuf;
@@ -30,17 +29,14 @@ use std::time::{Duration, Instant};
 #[derive(Parser)]
 struct Options {
     /// Delay of each read group, milliseconds; a batch has two.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 50)]
     read: u64,
     /// What the consumer computes per batch, milliseconds.
-    #[arg(long, default_value_t = 120)]
+    #[arg(long, default_value_t = 200)]
     consumer: u64,
     /// Batches.
     #[arg(long, default_value_t = 50)]
     batches: usize,
-    /// Depths of temperature and salinity: 1 to 19, which decide how much crosses to the device.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=19))]
-    levels: u64,
     /// Where to write the timeline of the last device.
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -52,17 +48,11 @@ struct Options {
 /// Batches in the picture.
 const DRAWN: u64 = 7;
 
-fn dataset(options: &Options) -> Result<OceanDataset> {
-    let (rows, delay) = (options.batches + 20, Duration::from_millis(options.read));
+fn dataset(rows: usize, delay: Duration) -> Result<OceanDataset> {
     let shape = PlaneShape { ny: 90, nx: 180 };
-    let levels = |name: &'static str| (0..options.levels).map(move |k| format!("{name}_{k}"));
-    let names = levels("thetao").chain(levels("so"));
-    let names = names.chain(["zos".into(), "hfds".into()]);
-    let channels: Vec<Channel> = names.map(|n| n.parse()).collect::<Result<_, _>>()?;
-    let (prognostic, boundary) = channels.split_at(channels.len() - 1);
-    let windows = DatasetOptions::new(prognostic.to_vec(), boundary.to_vec())
-        .with_window(WindowSpec::default().with_steps(2));
-    let source = MemorySource::new(channels, rows, shape, |row, channel, cell| {
+    let names = ["thetao_0", "so_0", "zos", "hfds"];
+    let channels = names.map(|n| n.parse().expect("a known channel"));
+    let source = MemorySource::new(channels.into(), rows, shape, |row, channel, cell| {
         (row * 7 + channel * 3 + cell % 180) as f32
     });
     let wet = Arc::new(WetMask::new(
@@ -91,11 +81,19 @@ fn dataset(options: &Options) -> Result<OceanDataset> {
             .collect(),
         planes: Arc::new(FaultySource::new(source, Fault::Delay(delay))),
     };
+    let list = |names: &[&str]| {
+        names
+            .iter()
+            .map(|n| n.parse())
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let options = DatasetOptions::new(list(&names[..3])?, list(&names[3..])?)
+        .with_window(WindowSpec::default().with_steps(2));
     let pair = OceanPair {
         input: ocean,
         label: None,
     };
-    Ok(OceanDataset::from_oceans(vec![pair], &windows)?)
+    Ok(OceanDataset::from_oceans(vec![pair], &options)?)
 }
 
 /// A few operations on the device, then a pause that stands for a model whose kernels run on their
@@ -108,20 +106,33 @@ fn consume(inputs: Tensor<4>, busy: Duration) {
     std::thread::sleep(until.saturating_duration_since(Instant::now()));
 }
 
-fn measure(device: &Device, options: &Options, timeline: &Timeline) -> Result<f64> {
-    let dataset = dataset(options)?;
+fn loader(device: &Device, options: &Options, timeline: &Timeline) -> Result<OceanLoader> {
+    let dataset = dataset(options.batches + 20, Duration::from_millis(options.read))?;
     let spec = ScheduleSpec {
         batch_size: 1,
         ..ScheduleSpec::default()
     };
     let schedule = Schedule::new(spec, dataset.groups())?;
     let batcher = OceanBatcher::new(dataset);
-    let loader =
-        OceanLoader::new(batcher, schedule, Prefetch::default(), device)?.with_timeline(timeline);
+    let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), device)?;
+    Ok(loader.with_timeline(timeline))
+}
+
+/// The exposed wait as a share of the consumer's time.
+fn measure(device: &Device, options: &Options, timeline: &Timeline) -> Result<f64> {
+    let busy = Duration::from_millis(options.consumer);
+    // A first batch from another loader, so that kernels are compiled.
+    for batch in loader(device, options, &Timeline::default())?
+        .iter()
+        .take(1)
+    {
+        consume(batch?.input(0)?, Duration::ZERO);
+    }
+    let loader = loader(device, options, timeline)?;
     let mut computed = Duration::ZERO;
     for batch in loader.iter().take(options.batches) {
         let started = Instant::now();
-        consume(batch?.input(0)?, Duration::from_millis(options.consumer));
+        consume(batch?.input(0)?, busy);
         computed += started.elapsed();
     }
     let wait = loader.counters().wait;
@@ -144,9 +155,10 @@ fn main() -> Result<()> {
     let options = Options::parse();
     let mut devices = vec![Device::flex()];
     devices.extend(DeviceChoice::Vulkan.open());
+    let mut longest = 0.0f64;
     for device in &devices {
         let timeline = Timeline::start();
-        let share = measure(device, &options, &timeline)?;
+        longest = longest.max(measure(device, &options, &timeline)?);
         if let Some(path) = &options.trace {
             timeline.write(path)?;
         }
@@ -158,11 +170,11 @@ fn main() -> Result<()> {
             let svg = picture::draw(&timeline.to_json(), title, DRAWN)?;
             std::fs::write(path, svg).with_context(|| path.display().to_string())?;
         }
-        ensure!(
-            share < 0.02,
-            "the consumer waited for {:.1} % of its time",
-            share * 100.0
-        );
     }
+    ensure!(
+        longest < 0.02,
+        "the consumer waited for {:.1} % of its time",
+        longest * 100.0
+    );
     Ok(())
 }

@@ -13,7 +13,7 @@ const TOP: f64 = 44.0;
 const LANE: f64 = 46.0;
 const BLOCK: f64 = 26.0;
 /// Narrower blocks have their number above them.
-const ROOM: f64 = 18.0;
+const ROOM: f64 = 14.0;
 
 /// Fills of consecutive batches, with white numbers on them; used in turn.
 const FILLS: [&str; 4] = ["#2b6ca3", "#b8621b", "#5b7a24", "#7a4f9a"];
@@ -172,24 +172,26 @@ impl Picture {
             let batches = self.spans.iter().filter(overlap).map(|s| s.batch);
             batches.max().filter(|other| *other > batch)
         };
-        let mut said = format!("While the model works on batch {batch}");
-        for (lane, does) in [
+        let does = [
             ("upload", "crosses to the device"),
             ("host read", "is read"),
-        ] {
-            if let Some(other) = during(lane) {
-                let _ = write!(said, ", batch {other} {does}");
+        ];
+        let meanwhile = does.map(|(lane, does)| Some(format!("batch {} {does}", during(lane)?)));
+        let meanwhile: Vec<String> = meanwhile.into_iter().flatten().collect();
+        let said = match meanwhile.is_empty() {
+            true => String::new(),
+            false => {
+                let meanwhile = meanwhile.join(" and ");
+                format!("While the model works on batch {batch}, {meanwhile}.")
             }
-        }
+        };
         let (x, y) = (self.x(model.start), TOP);
         let (width, height) = (self.x(model.end) - x, bottom - TOP);
-        let middle = x + width / 2.0;
         let _ = writeln!(
             svg,
             "<rect class=\"band\" x=\"{x:.1}\" y=\"{y}\" width=\"{width:.1}\" \
-             height=\"{height}\"/>\n<text class=\"ink\" x=\"{middle:.1}\" y=\"{:.1}\" \
-             text-anchor=\"middle\">{said}.</text>",
-            bottom + 48.0
+             height=\"{height}\"/>\n<text class=\"ink\" x=\"{LEFT}\" y=\"{:.1}\">{said}</text>",
+            bottom + 46.0
         );
     }
 
