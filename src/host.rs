@@ -313,7 +313,7 @@ impl HostLease {
     pub fn into_bytes(self) -> Bytes {
         let bytes = self.bytes;
         if let Some(id) = self.id {
-            self.pool.0.leases().into_bytes(id);
+            self.pool.0.leases().became_bytes(id);
         }
         // SAFETY: the controller's memory is initialised over its first `bytes` bytes.
         unsafe { Bytes::from_controller(Box::new(Controller(self)), bytes) }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 fn value(row: usize, channel: usize, cell: usize) -> f32 {
     let index = (row * 3 + channel) * 600 + cell;
     let random = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    if index % 97 == 0 {
+    if index.is_multiple_of(97) {
         return f32::INFINITY.copysign(random as i32 as f32);
     }
     let mut bits = random as u32;
@@ -22,7 +22,7 @@ fn value(row: usize, channel: usize, cell: usize) -> f32 {
         1 => bits = bits & !0xffff | 0x8000,
         _ => {}
     }
-    if index % 2 == 0 {
+    if index.is_multiple_of(2) {
         // Exponents that float16 has: normal ones from 2^-14 to 2^15, subnormal ones below.
         let exponent = 127 - 26 + (random % 46) as u32;
         bits = bits & 0x807f_ffff | exponent << 23;

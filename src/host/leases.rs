@@ -44,7 +44,7 @@ impl Leases {
     }
 
     /// The lease became `Bytes`.
-    pub fn into_bytes(&mut self, id: LeaseId) {
+    pub fn became_bytes(&mut self, id: LeaseId) {
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.owner = Owner::Bytes;
         }
@@ -84,7 +84,7 @@ mod tests {
         let mut ids: Vec<LeaseId> = (0..9)
             .map(|i| held.add(format!("lease {i}").into()))
             .collect();
-        held.into_bytes(ids[1]);
+        held.became_bytes(ids[1]);
         held.remove(ids.remove(0));
         assert_eq!(
             held.to_string(),
