@@ -88,7 +88,8 @@ fn flat(device: &Device) {
         "{before:?}, then {after:?}"
     );
     assert!(
-        after.reserved <= before.reserved && after.held <= before.held,
+        // What is reserved depends on how many abandoned uploads meet; what is held does not.
+        after.reserved <= 2 * before.reserved && after.held <= before.held,
         "{before:?}, then {after:?}"
     );
     assert_eq!(loader.batcher().host_pool().leased, 0);

@@ -417,7 +417,7 @@ fn while_one_batch_is_in_use_the_next_is_uploaded_and_the_one_after_is_read() {
     // Without carrying, every batch is two reads: one per read group.
     let prefetch = Prefetch {
         carry: 0,
-        ..prefetch(2, PrefetchTo::Device)
+        ..prefetch(3, PrefetchTo::Device)
     };
     let loader = loader(batcher(dataset), Order::Sequential, prefetch, &device);
     let uploads = || loader.counters().uploads;
@@ -431,9 +431,10 @@ fn while_one_batch_is_in_use_the_next_is_uploaded_and_the_one_after_is_read() {
     assert_eq!(loader.counters().batches, 1, "batch 0 is still in use");
 
     // Batch 2 waits in host memory: one batch is ahead on the device, not two.
-    turnstile.allow(2);
     let planes = loader.counters().planes_read;
+    turnstile.allow(2);
     until("batch 2 is read", || loader.counters().planes_read > planes);
+    until("batch 2 waits in line", || turnstile.waiting() == 1);
     assert_eq!(uploads(), 4);
     let second = iter.next().unwrap().unwrap();
     until("batch 2 is uploaded", || uploads() == 6);
