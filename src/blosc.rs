@@ -20,7 +20,8 @@ pub(crate) fn decode_into(encoded: &[u8], decoded: &mut [u8]) -> Result<()> {
     // One thread per chunk: the parallelism is across chunks, in the reader's pool.
     //
     // SAFETY: the library reads only the bytes that the header counts, and the header was just seen
-    // to count exactly those of `encoded`; it writes at most the size given, which is that of
+    // to count exactly those of `encoded`, which stay what they are while they are borrowed (of mapped
+    // files, `ReadMethod::Mmap` asks that of its user); it writes at most the size given, which is that of
     // `decoded`, and promises memory safety for damaged input. The slices cannot overlap. This entry
     // point uses no global state and needs no initialisation.
     let written = unsafe {

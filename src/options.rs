@@ -47,8 +47,9 @@ pub enum ReadMethod {
     /// copy. For cached stores of compressed chunks of several MB; elsewhere it gains nothing.
     ///
     /// Nothing may write to the store's chunks or cut them while it is open, by any process: a file
-    /// that is cut while it is mapped ends this process with SIGBUS. Not for network file systems,
-    /// where a lost connection does the same.
+    /// that is cut while it is mapped ends this process with SIGBUS, and what happens to decoders when
+    /// one is rewritten under them is undefined. Not for network file systems, where a lost connection
+    /// ends the process as well.
     Mmap,
     /// `O_DIRECT`: from the disk past the page cache. For stores much larger than memory on fast local
     /// disks, where caching would only push out what other processes need. Nothing is cached: what is

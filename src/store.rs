@@ -115,8 +115,8 @@ impl Store {
     /// - [`ErrorKind::MissingChunk`]: in strict mode, when the first or the last chunk of an array is
     ///   not there, as when metadata runs ahead of the data.
     /// - [`ErrorKind::Config`]: the system or the file system refuses
-    ///   [`OpenOptions::io`](OpenOptions), or the process may not open as many files as the readers
-    ///   hold at most.
+    ///   [`OpenOptions::io`](OpenOptions), the process may not open as many files as the readers hold
+    ///   at most, or `BURN_OM4_READERS` is no number above zero.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
         let group = Group::open(path)?;
@@ -563,11 +563,18 @@ fn start_reading(
     method: ReadMethod,
 ) -> Result<Box<dyn ChunkFiles>> {
     let root = group.storage.root();
-    let mut chunks = arrays.iter().flat_map(|a| a.outer_keys());
-    let chunk = chunks.find(|key| matches!(group.storage.size(key), Ok(Some(_))));
+    let there = |key: &String| matches!(group.storage.size(key), Ok(Some(_)));
+    let chunks = arrays
+        .iter()
+        .filter_map(|a| a.outer_keys().into_iter().find(there));
+    let mut chunks = chunks.peekable();
     // A lenient store may have none of the chunks that are looked for; metadata it has.
-    let sample = chunk.unwrap_or_else(|| group.format.document().to_owned());
-    let files = method.start(&root.join(sample));
+    let document = chunks
+        .peek()
+        .is_none()
+        .then(|| group.format.document().to_owned());
+    let mut samples = document.into_iter().chain(chunks).map(|key| root.join(key));
+    let files = method.start(&mut samples);
     let files = files.map_err(|e| e.store(root))?;
     let threads = pool::planned_threads()?;
     budget::check(threads, files.descriptors_per_thread()).map_err(|e| e.store(root))?;

@@ -3,6 +3,13 @@
 use crate::error::Result;
 #[cfg(unix)]
 use crate::error::{Error, ErrorKind};
+#[cfg(unix)]
+use std::sync::{Mutex, PoisonError};
+
+/// What was found to be free for the readers before: they are the same ones for every store, and may
+/// hold some of it already.
+#[cfg(unix)]
+static GRANTED: Mutex<u64> = Mutex::new(0);
 
 /// Compares what `threads` readers hold at most with what the process may still open: better here,
 /// when a store is opened, than as "too many open files" in the middle of an epoch.
@@ -20,7 +27,10 @@ pub(crate) fn check(threads: usize, descriptors_per_thread: u64) -> Result<()> {
         }
     };
     let needed = (threads as u64).saturating_mul(descriptors_per_thread);
-    compare(needed, limit, open_now())
+    let mut granted = GRANTED.lock().unwrap_or_else(PoisonError::into_inner);
+    compare(needed.saturating_sub(*granted), limit, open_now())?;
+    *granted = needed.max(*granted);
+    Ok(())
 }
 
 /// Systems without such a limit.

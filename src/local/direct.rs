@@ -6,14 +6,14 @@
 
 use crate::error::Result;
 use crate::local::files::{ChunkFiles, Decode, OpenFile, Room, more_than_encoded};
-use crate::local::files::{read_error, refused};
+use crate::local::files::{read_error, tried};
 use crate::local::pread::{found, size, uninterrupted};
 use crate::options::ReadMethod;
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where the file system does not say (before Linux 6.1): a page is enough for every common disk.
 const PAGE: usize = 4096;
@@ -28,12 +28,23 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
-    /// Asks the file system, and tries it on a file.
+    /// Asks the file system of every sample, and tries it there: a store may be put together from
+    /// several by links. What is asked for is what all of them take.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config): it refuses.
-    pub(super) fn probe(sample: &Path) -> Result<Self> {
-        Self::try_on(sample).map_err(|e| refused(ReadMethod::Direct, sample, e))
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config): one refuses.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io): a sample is not there or cannot be read.
+    pub(super) fn probe(samples: &mut dyn Iterator<Item = PathBuf>) -> Result<Self> {
+        let mut asks = Self {
+            memory: 1,
+            block: 1,
+        };
+        for sample in samples {
+            let one = Self::try_on(&sample).map_err(|e| tried(ReadMethod::Direct, &sample, e))?;
+            asks.memory = asks.memory.max(one.memory);
+            asks.block = asks.block.max(one.block);
+        }
+        Ok(asks)
     }
 
     fn try_on(sample: &Path) -> io::Result<Self> {
@@ -195,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_file_system_that_refuses_is_named() {
-        let e = Direct::probe(Path::new("/proc/self/status")).unwrap_err();
+        let sample = PathBuf::from("/proc/self/status");
+        let e = Direct::probe(&mut std::iter::once(sample)).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Config);
         let text = e.to_string();
         assert!(

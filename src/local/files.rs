@@ -11,7 +11,7 @@ use crate::options::ReadMethod;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
 use crate::local::direct::{Direct, DirectFile};
@@ -51,39 +51,59 @@ pub(crate) trait ChunkFiles: fmt::Debug + Send + Sync {
 }
 
 impl ReadMethod {
-    /// Starts this way of reading; `sample` is a file of the store to try it on.
+    /// Starts this way of reading. It is tried on every one of `samples`, files of the store; the
+    /// default needs no trial.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`]: the system or the file system refuses it.
-    pub(crate) fn start(self, sample: &Path) -> Result<Box<dyn ChunkFiles>> {
+    /// [`ErrorKind::Config`]: the system or the file system refuses it. [`ErrorKind::Io`]: a sample
+    /// cannot be read.
+    pub(crate) fn start(
+        self,
+        samples: &mut dyn Iterator<Item = PathBuf>,
+    ) -> Result<Box<dyn ChunkFiles>> {
         match self {
             Self::Pread => Ok(Box::new(Pread)),
-            Self::Mmap => Ok(Box::new(Mapped)),
+            Self::Mmap => Ok(Box::new(Mapped::probe(samples)?)),
             #[cfg(target_os = "linux")]
-            Self::Direct => Ok(Box::new(Direct::probe(sample)?)),
+            Self::Direct => Ok(Box::new(Direct::probe(samples)?)),
             #[cfg(target_os = "linux")]
-            Self::IoUring => Ok(Box::new(Rings::probe(sample)?)),
+            Self::IoUring => Ok(Box::new(Rings::probe(samples)?)),
             #[cfg(not(target_os = "linux"))]
             Self::Direct | Self::IoUring => {
-                Err(refused(self, sample, "this system does not have it"))
+                let sample = samples.next().unwrap_or_default();
+                Err(tried(self, &sample, io::ErrorKind::Unsupported.into()))
             }
         }
     }
 }
 
-/// A way of reading that is not to be had here.
-pub(crate) fn refused(
-    method: ReadMethod,
-    sample: &Path,
-    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> Error {
-    let cause = cause.into();
+/// Why a way of reading did not read a sample: it is not to be had here, or the file is at fault.
+pub(super) fn tried(method: ReadMethod, sample: &Path, cause: io::Error) -> Error {
+    if !refuses(&cause) {
+        return read_error(cause).chunk(sample.display().to_string());
+    }
     Error::config(format!(
         "chunks cannot be read by {method} here: choose another method"
     ))
     .expected(format!("a system and a file system that allow {method}"))
     .found(format!("{}: {cause}", sample.display()))
     .caused_by(cause)
+}
+
+/// Whether a system that does not have, or does not allow, a way of reading says so like this.
+fn refuses(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    if let Some(code) = error.raw_os_error() {
+        let codes = [
+            libc::EINVAL,
+            libc::EOPNOTSUPP,
+            libc::ENOSYS,
+            libc::ENODEV,
+            libc::EPERM,
+        ];
+        return codes.contains(&code);
+    }
+    error.kind() == io::ErrorKind::Unsupported
 }
 
 /// What a thread keeps from file to file: bounded by the largest file.
@@ -186,12 +206,11 @@ pub(crate) fn read_error(e: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     fn all(sample: &Path) -> Vec<(ReadMethod, Box<dyn ChunkFiles>)> {
         let mut files: Vec<(ReadMethod, Box<dyn ChunkFiles>)> = Vec::new();
         for method in ReadMethod::ALL {
-            match method.start(sample) {
+            match method.start(&mut std::iter::once(sample.to_owned())) {
                 Ok(started) => files.push((method, started)),
                 Err(e) => eprintln!("skipped: {e}"),
             }
@@ -289,6 +308,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_sample_at_fault_is_no_refusal() {
+        let (dir, files) = folder();
+        for (method, _) in all(&files[2].0) {
+            let missing = &mut std::iter::once(dir.path().join("none"));
+            match method {
+                ReadMethod::Pread => drop(method.start(missing).unwrap()),
+                _ => {
+                    let kind = method.start(missing).map(drop).unwrap_err().kind();
+                    assert_eq!(kind, ErrorKind::Io, "{method}");
+                }
+            }
+        }
+        let refused = tried(
+            ReadMethod::Direct,
+            &files[2].0,
+            io::Error::from_raw_os_error(libc::EINVAL),
+        );
+        assert_eq!(refused.kind(), ErrorKind::Config);
     }
 
     #[test]

@@ -2,21 +2,39 @@
 //!
 //! What is saved is the copy out of the page cache; what it costs is a mapping and its removal, which
 //! all threads of the process notice. A file that somebody truncates while it is mapped ends the
-//! process with SIGBUS, which no library can turn into an error: hence never the default.
+//! process with SIGBUS, and one that is rewritten changes under decoders that expect it to stay as it
+//! is: no library can turn that into an error, hence never the default.
 
 use crate::error::Result;
-use crate::local::files::{ChunkFiles, Decode, OpenFile, Room, read_error};
+use crate::local::files::{ChunkFiles, Decode, OpenFile, Room, read_error, tried};
 use crate::local::pread;
+use crate::options::ReadMethod;
 #[cfg(target_os = "linux")]
 use memmap2::Advice;
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Reads through mappings.
 #[derive(Debug)]
 pub(crate) struct Mapped;
+
+impl Mapped {
+    /// Maps every sample.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config): a file system has no mappings.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io): a sample is not there or cannot be read.
+    pub(super) fn probe(samples: &mut dyn Iterator<Item = PathBuf>) -> Result<Self> {
+        for sample in samples {
+            let mapped = Mapping::open(&sample, Wanted::Parts)
+                .and_then(|map| map.ok_or_else(|| io::ErrorKind::NotFound.into()));
+            mapped.map_err(|e| tried(ReadMethod::Mmap, &sample, e))?;
+        }
+        Ok(Self)
+    }
+}
 
 impl ChunkFiles for Mapped {
     fn descriptors_per_thread(&self) -> u64 {

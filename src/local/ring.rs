@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::local::files::{ChunkFiles, Decode, OpenFile, Room, more_than_encoded};
-use crate::local::files::{read_error, refused};
+use crate::local::files::{read_error, tried};
 use crate::local::pread::Pread;
 use crate::options::ReadMethod;
 use io_uring::squeue::Flags;
@@ -16,27 +16,27 @@ use std::ffi::CStr;
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Reads through a ring per thread.
 #[derive(Debug)]
 pub(crate) struct Rings;
 
 impl Rings {
-    /// Makes a ring and reads a file through it.
+    /// Makes a ring and reads every sample through it.
     ///
     /// # Errors
     /// [`ErrorKind::Config`](crate::ErrorKind::Config): the kernel has none of it, is too old, or
     /// does not let this process use it, as the defaults of container runtimes do not.
-    pub(super) fn probe(sample: &Path) -> Result<Self> {
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io): a sample is not there or cannot be read.
+    pub(super) fn probe(samples: &mut dyn Iterator<Item = PathBuf>) -> Result<Self> {
         let mut room = Room::default();
-        let read = read(sample, &mut [IoSliceMut::new(&mut [0; 64])], &mut room);
-        match read {
-            Ok(Some(_)) => Ok(Self),
-            Ok(None) => Err(io::Error::from(io::ErrorKind::NotFound)),
-            Err(e) => Err(e),
+        for sample in samples {
+            let read = read(&sample, &mut [IoSliceMut::new(&mut [0; 64])], &mut room);
+            let read = read.and_then(|n| n.ok_or_else(|| io::ErrorKind::NotFound.into()));
+            read.map_err(|e| tried(ReadMethod::IoUring, &sample, e))?;
         }
-        .map_err(|e| refused(ReadMethod::IoUring, sample, e))
+        Ok(Self)
     }
 }
 
@@ -50,11 +50,12 @@ impl ChunkFiles for Rings {
         // A byte more than wanted: a file that is too long shows itself.
         let mut spare = [0];
         let parts = &mut [IoSliceMut::new(out), IoSliceMut::new(&mut spare)];
-        match read(path, parts, room)? {
-            None => Ok(None),
-            Some(n) if n == out.len() => Ok(Some(n as u64)),
+        match read(path, parts, room) {
+            Ok(None) => Ok(None),
+            Ok(Some(n)) if n == out.len() => Ok(Some(n as u64)),
+            Err(e) if !again(&e) => Err(e),
             // Rare, and damage most of the time: ordinary reads find out what it is.
-            Some(_) => Pread.read_whole(path, out, room),
+            _ => Pread.read_whole(path, out, room),
         }
     }
 
@@ -73,17 +74,26 @@ impl ChunkFiles for Rings {
             _ => false,
         };
         *room.at_least(0) = bytes;
-        match read.map_err(read_error)? {
-            Some(n) if decoded => Ok(Some(n as u64)),
+        match read {
+            Ok(None) => Ok(None),
+            Ok(Some(n)) if decoded => Ok(Some(n as u64)),
+            Err(e) if !again(&e) => Err(read_error(e)),
             // Rare: ordinary reads find out whether that was all of the file.
-            Some(_) => Pread.decode_whole(path, likely, room, decode),
-            None => Ok(None),
+            _ => Pread.decode_whole(path, likely, room, decode),
         }
     }
 
     fn open(&self, path: &Path) -> io::Result<Option<OpenFile>> {
         Pread.open(path)
     }
+}
+
+/// Whether a request only has to be made again, as by a signal on a network file system.
+fn again(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+    )
 }
 
 /// Reads the beginning of a file to `parts`, through the thread's ring; `None` when there is no
