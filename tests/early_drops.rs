@@ -67,7 +67,8 @@ fn flat(device: &Device) {
     let batcher = OceanBatcher::new(dataset);
     let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), device).unwrap();
     // An abandoned reader may still be in its last read when the next pass wants one: a few
-    // threads are kept in the end, and no more than that.
+    // threads are kept in the end, how many depends on who is quicker. A thread that was left
+    // behind by every pass would be fifty.
     passes(&loader, 20);
     assert_eq!(loader.iter().count() as u64, loader.batches());
     let before = usage(device);
@@ -76,7 +77,7 @@ fn flat(device: &Device) {
     let after = usage(device);
     println!("{device:?}: {before:?}, then {after:?}");
     assert!(
-        after.threads <= before.threads + 1,
+        after.threads <= before.threads + 12,
         "{before:?}, then {after:?}"
     );
     assert!(
