@@ -6,7 +6,7 @@ use crate::grid::Grid;
 use crate::groups::Groups;
 use crate::mask::WetMask;
 use crate::ocean::{Ocean, Om4Paths};
-use crate::options::Strictness;
+use crate::options::{OpenOptions, ReadMethod, Strictness};
 use crate::plan::{BatchPlan, GroupPlan, Inputs, Labels};
 use crate::prepare::{ChannelConstants, MaskOrder, Preparation};
 use crate::read::{PlaneShape, PlaneSource};
@@ -47,6 +47,9 @@ pub struct DatasetOptions {
     /// What to do about missing chunks and unusable statistics.
     #[serde(default)]
     pub strictness: Strictness,
+    /// By which system calls chunks are read.
+    #[serde(default)]
+    pub io: ReadMethod,
 }
 
 fn default_gap_factor() -> f64 {
@@ -66,6 +69,7 @@ impl DatasetOptions {
             inputs: Inputs::default(),
             gap_factor: DEFAULT_GAP_FACTOR,
             strictness: Strictness::default(),
+            io: ReadMethod::default(),
         }
     }
 
@@ -103,6 +107,19 @@ impl DatasetOptions {
     pub fn with_strictness(mut self, strictness: Strictness) -> Self {
         self.strictness = strictness;
         self
+    }
+
+    /// Chooses by which system calls chunks are read.
+    pub fn with_io(mut self, io: ReadMethod) -> Self {
+        self.io = io;
+        self
+    }
+
+    /// How stores are opened.
+    pub(crate) fn opening(&self) -> OpenOptions {
+        OpenOptions::default()
+            .with_strictness(self.strictness)
+            .with_io(self.io)
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -318,7 +335,7 @@ impl OceanDataset {
     /// Everything that [`Ocean::open`] refuses, days or windows that the store cannot serve.
     pub fn open(paths: &Om4Paths, options: &DatasetOptions) -> Result<Self> {
         options.check()?;
-        let ocean = Ocean::open(paths, &options.wanted(), options.strictness)?;
+        let ocean = Ocean::open(paths, &options.wanted(), &options.opening())?;
         Self::from_oceans(
             vec![OceanPair {
                 input: ocean,
@@ -339,8 +356,9 @@ impl OceanDataset {
         options: &DatasetOptions,
     ) -> Result<Self> {
         options.check()?;
-        let input = Ocean::open(paths, &options.wanted(), options.strictness)?;
-        let label = Ocean::open(labels, &options.prognostic, options.strictness)?;
+        let how = options.opening();
+        let input = Ocean::open(paths, &options.wanted(), &how)?;
+        let label = Ocean::open(labels, &options.prognostic, &how)?;
         Self::from_oceans(
             vec![OceanPair {
                 input,

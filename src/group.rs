@@ -22,6 +22,16 @@ pub enum ZarrFormat {
     V3,
 }
 
+impl ZarrFormat {
+    /// The document that every group has.
+    pub(crate) fn document(self) -> &'static str {
+        match self {
+            Self::V2 => ".zgroup",
+            Self::V3 => "zarr.json",
+        }
+    }
+}
+
 /// An opened group with the metadata of its direct children.
 #[derive(Debug)]
 pub(crate) struct Group {

@@ -143,7 +143,7 @@ pub use mask::{WetMask, WetMasks};
 pub use mirror::EquatorMirror;
 pub use noise::Noise;
 pub use ocean::{Ocean, OceanChannel, Om4Paths};
-pub use options::{OpenOptions, Strictness};
+pub use options::{OpenOptions, ReadMethod, Strictness};
 pub use plan::{
     ArrayLayout, BatchPlan, ChannelSlot, Gather, GroupPlan, Inputs, Labels, PlannedPlane, ReadTask,
     read_tasks,

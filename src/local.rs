@@ -1,14 +1,23 @@
 //! Local storage for Zarr stores, read-only.
 //!
-//! Every read is one open and one read (or several of one file); nobody asks for a size that the
-//! read itself tells. "Not there" is told
-//! apart from every other failure, because only it may ever mean fill value; a permission, a
-//! directory in a chunk's place and a broken disk are errors. Nothing is created, locked or cached.
+//! zarrs reads metadata, coordinates and masks through it; the planes are read below zarrs, file by
+//! file, in one of several ways (`files`). "Not there" is told apart from every other failure, because
+//! only it may ever mean fill value; a permission, a directory in a chunk's place and a broken disk are
+//! errors. Nothing is created, locked or cached.
+
+pub(crate) mod budget;
+#[cfg(target_os = "linux")]
+mod direct;
+pub(crate) mod files;
+mod mapped;
+mod pread;
+#[cfg(target_os = "linux")]
+mod ring;
 
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, IoSliceMut, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use zarrs::storage::byte_range::{ByteRange, ByteRangeIterator, InvalidByteRangeError};
 use zarrs::storage::{
@@ -73,27 +82,25 @@ impl LocalStorage {
         Ok(self.root.join(key))
     }
 
-    /// Opens a value; `None` when there is none.
-    pub(crate) fn open_value(&self, key: &str) -> io::Result<Option<Value>> {
-        Value::open(&self.path_of(key)?)
-    }
-
-    /// Opens a value whose key was made here, with `path` as scratch: nothing is allocated.
-    pub(crate) fn open_own(&self, key: &str, path: &mut OsString) -> io::Result<Option<Value>> {
+    /// Where the value of a key lies that was made here, put together in `path`: nothing is
+    /// allocated.
+    pub(crate) fn path_of_own<'a>(&self, key: &str, path: &'a mut OsString) -> &'a Path {
         path.clear();
         path.push(&self.root);
         path.push("/");
         path.push(key);
-        Value::open(Path::new(path))
+        Path::new(path)
+    }
+
+    /// Opens a value; `None` when there is none.
+    fn open_value(&self, key: &str) -> io::Result<Option<File>> {
+        pread::open(&self.path_of(key)?)
     }
 
     /// Size of a value in bytes without opening it; `None` when there is none.
     pub(crate) fn size(&self, key: &str) -> io::Result<Option<u64>> {
-        match self.path_of(key)?.metadata() {
-            Ok(metadata) => size_of_file(&metadata).map(Some),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
+        let metadata = pread::found(self.path_of(key)?.metadata())?;
+        metadata.map(|m| pread::size_of_file(&m)).transpose()
     }
 
     /// Reads a whole value into `buffer`, replacing what it held. On `Missing` the buffer is empty.
@@ -103,9 +110,9 @@ impl LocalStorage {
             return Ok(Presence::Missing);
         };
         // Not cleared first: only bytes that a reused buffer lacks are zeroed.
-        let size = value.size()?;
+        let size = pread::size(&value)?;
         buffer.resize(length(size)?, 0);
-        value.read_exact_at(buffer, 0)?;
+        pread::read_exact_at(&value, buffer, 0)?;
         Ok(Presence::Found(size))
     }
 
@@ -125,101 +132,6 @@ impl LocalStorage {
         names.sort();
         Ok(names)
     }
-}
-
-/// An open value.
-#[derive(Debug)]
-pub(crate) struct Value {
-    file: File,
-}
-
-impl Value {
-    fn open(path: &Path) -> io::Result<Option<Self>> {
-        match File::open(path) {
-            Ok(file) => Ok(Some(Self { file })),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Size in bytes.
-    pub(crate) fn size(&self) -> io::Result<u64> {
-        size_of_file(&self.file.metadata()?)
-    }
-
-    /// Fills `out` with the whole value and returns the value's size, which is right only when it
-    /// is that of `out`: one system call then.
-    pub(crate) fn read_whole(&self, out: &mut [u8]) -> io::Result<u64> {
-        let wanted = out.len();
-        let mut spare = [0];
-        let mut read = if cfg!(unix) {
-            // A byte more than wanted: a value that is too long shows itself.
-            let parts = &mut [IoSliceMut::new(out), IoSliceMut::new(&mut spare)];
-            uninterrupted(|| (&self.file).read_vectored(parts))?
-        } else {
-            uninterrupted(|| (&self.file).read(out))?
-        };
-        while read < wanted {
-            match uninterrupted(|| (&self.file).read(&mut out[read..]))? {
-                0 => break,
-                n => read += n,
-            }
-        }
-        match read {
-            n if n > wanted || !cfg!(unix) => self.size(),
-            n => Ok(n as u64),
-        }
-    }
-
-    /// Reads on from where the last such read ended, to `buffer[at..]`, which grows as needed, and
-    /// returns where the bytes end. The first call gets the whole value where the system does what
-    /// it promises for files; a later one that gets nothing proves it.
-    pub(crate) fn read_on(&self, buffer: &mut Vec<u8>, mut at: usize) -> io::Result<usize> {
-        loop {
-            if at == buffer.len() {
-                buffer.resize((at * 2).max(4096), 0);
-            }
-            let n = uninterrupted(|| (&self.file).read(&mut buffer[at..]))?;
-            at += n;
-            if n == 0 || at < buffer.len() {
-                return Ok(at);
-            }
-        }
-    }
-
-    /// Fills `buffer` from byte `offset` on.
-    #[cfg(unix)]
-    pub(crate) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        std::os::unix::fs::FileExt::read_exact_at(&self.file, buffer, offset)
-    }
-
-    /// Fills `buffer` from byte `offset` on. The handle is private, so moving its cursor is safe.
-    #[cfg(not(unix))]
-    pub(crate) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        use io::Seek;
-        let mut file = &self.file;
-        file.seek(io::SeekFrom::Start(offset))?;
-        file.read_exact(buffer)
-    }
-}
-
-fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match read() {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
-}
-
-fn size_of_file(metadata: &std::fs::Metadata) -> io::Result<u64> {
-    if metadata.is_dir() {
-        return Err(io::Error::new(
-            io::ErrorKind::IsADirectory,
-            "a directory lies where a value should be",
-        ));
-    }
-    Ok(metadata.len())
 }
 
 fn length(size: u64) -> io::Result<usize> {
@@ -257,8 +169,8 @@ impl ReadableStorageTraits for LocalStorage {
     }
 }
 
-fn read_range(value: &Value, range: ByteRange) -> Result<Bytes, StorageError> {
-    let size = value.size()?;
+fn read_range(value: &File, range: ByteRange) -> Result<Bytes, StorageError> {
+    let size = pread::size(value)?;
     let outside = || StorageError::from(InvalidByteRangeError::new(range, size));
     let (start, end) = match range {
         ByteRange::FromStart(start, None) => (start, size),
@@ -269,7 +181,7 @@ fn read_range(value: &Value, range: ByteRange) -> Result<Bytes, StorageError> {
         return Err(outside());
     }
     let mut buffer = vec![0; length(end - start)?];
-    value.read_exact_at(&mut buffer, start)?;
+    pread::read_exact_at(value, &mut buffer, start)?;
     Ok(Bytes::from(buffer))
 }
 
@@ -331,32 +243,6 @@ mod tests {
         assert!(partial(ByteRange::FromStart(8, Some(3))).is_err());
         assert!(partial(ByteRange::FromStart(u64::MAX, Some(3))).is_err());
         assert!(partial(ByteRange::FromStart(11, None)).is_err());
-    }
-
-    #[test]
-    fn reads_without_a_size_see_every_size() {
-        let (_dir, storage) = storage();
-        let open = || {
-            let value = storage.open_own("a/0.0", &mut OsString::new());
-            value.unwrap().unwrap()
-        };
-        let mut out = [0; 10];
-        assert_eq!(open().read_whole(&mut out).unwrap(), 10);
-        assert_eq!(&out, b"0123456789");
-        assert_eq!(open().read_whole(&mut [0; 9]).unwrap(), 10);
-        assert_eq!(open().read_whole(&mut [0; 12]).unwrap(), 10);
-        for room in [0, 3, 10, 11, 64] {
-            let (value, mut buffer) = (open(), vec![0; room]);
-            assert_eq!(value.read_on(&mut buffer, 0).unwrap(), 10);
-            assert_eq!(&buffer[..10], b"0123456789");
-            assert_eq!(value.read_on(&mut buffer, 10).unwrap(), 10, "the end");
-        }
-        assert!(
-            storage
-                .open_own("a/9", &mut OsString::new())
-                .unwrap()
-                .is_none()
-        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::grid::Grid;
 use crate::mask::WetMask;
-use crate::options::{OpenOptions, Strictness};
+use crate::options::OpenOptions;
 use crate::prepare::ChannelConstants;
 use crate::read::PlaneSource;
 use crate::schema::Channel;
@@ -68,16 +68,14 @@ pub struct Ocean {
 }
 
 impl Ocean {
-    /// Opens a store and the statistics of `wanted` channels.
+    /// Opens a store and the statistics of `wanted` channels; those of `options` do not count.
     ///
     /// # Errors
     /// A malformed store, a channel that the store or the statistics lack, a missing mask.
     ///
     /// What is odd without being an error is logged, and kept in `warnings`.
-    pub fn open(paths: &Om4Paths, wanted: &[Channel], strictness: Strictness) -> Result<Self> {
-        let options = OpenOptions::default()
-            .with_strictness(strictness)
-            .with_channels(wanted.iter().cloned());
+    pub fn open(paths: &Om4Paths, wanted: &[Channel], options: &OpenOptions) -> Result<Self> {
+        let options = options.clone().with_channels(wanted.iter().cloned());
         let store = Store::open(&paths.data, &options)?;
         let statistics = Statistics::open(&paths.means, &paths.stds, &options)?;
         let mut channels = BTreeMap::new();

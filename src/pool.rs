@@ -51,12 +51,26 @@ pub(crate) fn pool() -> Result<Arc<ThreadPool>> {
     if let Some(pool) = &*slot {
         return Ok(pool.clone());
     }
+    Ok(slot.insert(start(wanted_threads()?)?).clone())
+}
+
+/// Threads that the pool has, or will have when something is read; does not start it.
+///
+/// # Errors
+/// `BURN_OM4_READERS` is not a number above zero.
+pub(crate) fn planned_threads() -> Result<usize> {
+    match &*lock() {
+        Some(pool) => Ok(pool.current_num_threads()),
+        None => wanted_threads().map(NonZeroUsize::get),
+    }
+}
+
+fn wanted_threads() -> Result<NonZeroUsize> {
     let wanted = std::env::var_os(READERS_VARIABLE);
-    let threads = match wanted.as_ref().map(|v| v.to_string_lossy()) {
-        Some(text) => parse(&text)?,
-        None => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
-    };
-    Ok(slot.insert(start(threads)?).clone())
+    match wanted.as_ref().map(|v| v.to_string_lossy()) {
+        Some(text) => parse(&text),
+        None => Ok(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)),
+    }
 }
 
 fn lock() -> MutexGuard<'static, Option<Arc<ThreadPool>>> {

@@ -11,13 +11,13 @@
 use crate::array::PlaneArray;
 use crate::codec::{Decoders, check_size};
 use crate::error::{Error, ErrorKind, Result};
-use crate::local::Value;
+use crate::local::files::{OpenFile, Room, read_error};
 use crate::options::Strictness;
 use crate::plan::{ChannelSlot, PlannedPlane, ReadTask, read_tasks};
 use crate::pool;
 use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 use crate::schema::Channel;
-use crate::shard::{Extent, read_error};
+use crate::shard::Extent;
 use crate::store::Store;
 use rayon::prelude::*;
 use std::any::Any;
@@ -26,14 +26,15 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What one thread keeps between tasks: bounded by the largest chunk and its wanted planes.
 #[derive(Default)]
 struct Scratch {
     names: Names,
-    /// As long as the longest encoded chunk so far; what a chunk has is its beginning.
-    encoded: Vec<u8>,
+    /// Of the back end, for encoded chunks.
+    room: Room,
     decoded: Vec<u8>,
     planes: Vec<f32>,
     decoders: Decoders,
@@ -202,21 +203,21 @@ impl Block<'_> {
     fn read_plain(&mut self, sink: &dyn PlaneSink, scratch: &mut Scratch) -> Result<()> {
         let chunk = ONLY;
         let planes = &self.task.planes;
-        let file = self.open(chunk, &mut scratch.names)?;
         let array = self.array;
+        let Scratch { names, room, .. } = scratch;
         if self.is_whole_chunk() {
+            let path = self.begin(chunk, names);
             return self.fill(sink, planes, |block, out| {
-                let Some(file) = &file else {
-                    out.fill(array.fill);
-                    return Ok(());
-                };
                 let bytes = bytemuck::cast_slice_mut(out);
-                block.counts.stored_bytes += bytes.len() as u64;
-                let size = file.read_whole(bytes).map_err(read_error);
-                size.and_then(|size| check_size(bytes.len(), clamp(size)))
-                    .map_err(|e| block.at(e, chunk))
+                let read = block.store.files.read_whole(path, bytes, room);
+                let Some(size) = read.map_err(|e| block.at(read_error(e), chunk))? else {
+                    return block.fill_in(chunk, out);
+                };
+                block.counts.stored_bytes += size;
+                check_size(bytes.len(), clamp(size)).map_err(|e| block.at(e, chunk))
             });
         }
+        let file = self.open(chunk, names)?;
         if let Some(file) = &file {
             let size = file.size().map_err(read_error);
             size.and_then(|size| check_size(array.chunk.bytes(), clamp(size)))
@@ -231,9 +232,9 @@ impl Block<'_> {
                     out.fill(array.fill);
                     return Ok(());
                 };
-                let bytes = bytemuck::cast_slice_mut(out);
+                let bytes: &mut [u8] = bytemuck::cast_slice_mut(out);
                 block.counts.stored_bytes += bytes.len() as u64;
-                file.read_exact_at(bytes, (first * cells * 4) as u64)
+                file.read_at(bytes, (first * cells * 4) as u64, room)
                     .map_err(|e| block.at(read_error(e), chunk))
             })?;
         }
@@ -243,47 +244,27 @@ impl Block<'_> {
     /// A compressed chunk that is exactly one run of the request.
     fn read_whole_chunk(&mut self, sink: &dyn PlaneSink, scratch: &mut Scratch) -> Result<()> {
         let chunk = ONLY;
-        let file = self.open(chunk, &mut scratch.names)?;
         let planes = &self.task.planes;
-        self.fill(sink, planes, |block, out| {
-            let Some(file) = &file else {
-                out.fill(block.array.fill);
-                return Ok(());
-            };
-            let out = bytemuck::cast_slice_mut(out);
-            block
-                .decode_file(file, out, scratch)
-                .map_err(|e| block.at(e, chunk))
-        })
-    }
-
-    /// Decodes a whole file. Its size is not asked for: the read says where it ends, and only when
-    /// it does not decode another read makes sure that this was the end.
-    fn decode_file(&mut self, file: &Value, out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+        let array = self.array;
         let Scratch {
-            encoded, decoders, ..
+            names,
+            room,
+            decoders,
+            ..
         } = scratch;
-        // Bytes that do not compress grow a little.
-        let room = out.len() + out.len() / 128 + 4096;
-        if encoded.len() < room {
-            encoded.resize(room, 0);
-        }
-        let mut read = file.read_on(encoded, 0).map_err(read_error)?;
-        loop {
-            let decoded = self
-                .array
-                .codec
-                .decode_into(&encoded[..read], out, decoders);
-            if decoded.is_err() {
-                let before = read;
-                read = file.read_on(encoded, read).map_err(read_error)?;
-                if read > before {
-                    continue;
-                }
+        let path = self.begin(chunk, names);
+        self.fill(sink, planes, |block, out| {
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(out);
+            let likely = bytes.len();
+            let mut decode = |encoded: &[u8]| array.codec.decode_into(encoded, bytes, decoders);
+            let files = &block.store.files;
+            let read = files.decode_whole(path, likely, room, &mut decode);
+            match read.map_err(|e| block.at(e, chunk))? {
+                Some(size) => block.counts.stored_bytes += size,
+                None => block.fill_in(chunk, out)?,
             }
-            self.counts.stored_bytes += read as u64;
-            return decoded;
-        }
+            Ok(())
+        })
     }
 
     /// A shard whose inner chunks are single planes.
@@ -294,7 +275,7 @@ impl Block<'_> {
         };
         let Scratch {
             names,
-            encoded,
+            room,
             decoders,
             ..
         } = scratch;
@@ -304,7 +285,7 @@ impl Block<'_> {
             None => None,
             Some(file) => {
                 let stored = &mut self.counts.stored_bytes;
-                let index = shard.read_index(file, encoded, stored);
+                let index = shard.read_index(file, room, stored);
                 Some(index.map_err(|e| self.at(e, chunk))?)
             }
         };
@@ -325,9 +306,9 @@ impl Block<'_> {
                     };
                     let bytes: &mut [u8] = bytemuck::cast_slice_mut(out);
                     let read = match array.codec.is_plain() {
-                        true => block.load_plain(file, extent, bytes),
+                        true => block.load_plain(file, extent, bytes, room),
                         false => block
-                            .load(file, extent, encoded)
+                            .load(file, extent, room)
                             .and_then(|encoded| array.codec.decode_into(encoded, bytes, decoders)),
                     };
                     read.map_err(|e| block.at(e.row(plane.row), chunk))?;
@@ -390,35 +371,41 @@ impl Block<'_> {
             chunk.y as usize * array.chunk.y,
             chunk.x as usize * array.chunk.x,
         );
-        let Some(file) = self.open(chunk, &mut scratch.names)? else {
-            for i in 0..planes.len() {
-                self.blank(out, i, origin, (array.chunk.y, array.chunk.x));
-            }
-            return Ok(());
-        };
         let Scratch {
-            encoded,
+            names,
+            room,
             decoded,
             decoders,
             ..
         } = scratch;
         let Some(shard) = &array.shard else {
-            let length = file.size().map_err(|e| self.at(read_error(e), chunk))?;
-            let all = Extent { offset: 0, length };
-            let encoded = self
-                .load(&file, all, encoded)
-                .map_err(|e| self.at(e, chunk))?;
-            let values = array
-                .codec
-                .decode(encoded, array.piece.bytes(), decoded, decoders)
-                .map_err(|e| self.at(e, chunk))?;
-            for (i, plane) in planes.iter().enumerate() {
-                self.copy(out, i, origin, plane, &values);
+            let path = self.begin(chunk, names);
+            let size = array.piece.bytes();
+            let block = &*self;
+            let mut decode = |encoded: &[u8]| {
+                let values = array.codec.decode(encoded, size, decoded, decoders)?;
+                for (i, plane) in planes.iter().enumerate() {
+                    block.copy(out, i, origin, plane, &values);
+                }
+                Ok(())
+            };
+            let files = &block.store.files;
+            let read = files.decode_whole(path, size, room, &mut decode);
+            match read.map_err(|e| self.at(e, chunk))? {
+                Some(size) => self.counts.stored_bytes += size,
+                None => {
+                    self.missing(chunk, None, planes[0].row)?;
+                    self.blank_all(out, origin);
+                }
             }
             return Ok(());
         };
+        let Some(file) = self.open(chunk, names)? else {
+            self.blank_all(out, origin);
+            return Ok(());
+        };
         let index = shard
-            .read_index(&file, encoded, &mut self.counts.stored_bytes)
+            .read_index(&file, room, &mut self.counts.stored_bytes)
             .map_err(|e| self.at(e, chunk))?;
         // Planes by the inner chunk that holds them along time and level.
         let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
@@ -446,7 +433,7 @@ impl Block<'_> {
                         continue;
                     };
                     let encoded = self
-                        .load(&file, at, encoded)
+                        .load(&file, at, room)
                         .map_err(|e| self.at(e.row(row), chunk))?;
                     let values = array
                         .codec
@@ -489,6 +476,13 @@ impl Block<'_> {
         for y in 0..extent.0.min(shape.ny - origin.0) {
             let to = (plane * shape.ny + origin.0 + y) * shape.nx + origin.1;
             out[to..to + columns].fill(self.array.fill);
+        }
+    }
+
+    /// Writes the fill value into every plane, where a chunk should be.
+    fn blank_all(&self, out: &mut [f32], origin: (usize, usize)) {
+        for i in 0..self.task.planes.len() {
+            self.blank(out, i, origin, (self.array.chunk.y, self.array.chunk.x));
         }
     }
 
@@ -537,16 +531,30 @@ impl Block<'_> {
         })
     }
 
-    /// Opens a chunk and counts it; `None` when it is not there and need not be.
-    fn open(&mut self, chunk: Chunk, names: &mut Names) -> Result<Option<Value>> {
+    /// Counts a chunk and says where it lies.
+    fn begin<'n>(&mut self, chunk: Chunk, names: &'n mut Names) -> &'n Path {
         self.counts.chunks += 1;
         self.write_key(chunk, &mut names.key);
-        let file = self.store.storage.open_own(&names.key, &mut names.path);
+        let storage = &self.store.storage;
+        storage.path_of_own(&names.key, &mut names.path)
+    }
+
+    /// Opens a chunk that is read in parts, and counts it; `None` when it is not there and need not
+    /// be.
+    fn open(&mut self, chunk: Chunk, names: &mut Names) -> Result<Option<OpenFile>> {
+        let file = self.store.files.open(self.begin(chunk, names));
         let file = file.map_err(|e| self.at(read_error(e), chunk))?;
         if file.is_none() {
             self.missing(chunk, None, self.task.planes[0].row)?;
         }
         Ok(file)
+    }
+
+    /// The planes of a whole chunk that is not there, where it need not be.
+    fn fill_in(&mut self, chunk: Chunk, out: &mut [f32]) -> Result<()> {
+        self.missing(chunk, None, self.task.planes[0].row)?;
+        out.fill(self.array.fill);
+        Ok(())
     }
 
     fn write_key(&self, chunk: Chunk, key: &mut String) {
@@ -571,30 +579,31 @@ impl Block<'_> {
         }
     }
 
-    /// Reads an extent of a chunk's file to the beginning of `encoded`.
+    /// The bytes of an extent of a chunk's file.
     fn load<'b>(
         &mut self,
-        file: &Value,
+        file: &'b OpenFile,
         extent: Extent,
-        encoded: &'b mut Vec<u8>,
+        room: &'b mut Room,
     ) -> Result<&'b [u8]> {
         let length = usize::try_from(extent.length)
             .map_err(|e| Error::new(ErrorKind::Corrupt, "a chunk is too large").caused_by(e))?;
-        if encoded.len() < length {
-            encoded.resize(length, 0);
-        }
-        let encoded = &mut encoded[..length];
         self.counts.stored_bytes += extent.length;
-        file.read_exact_at(encoded, extent.offset)
-            .map_err(read_error)?;
-        Ok(encoded)
+        file.bytes_at(extent.offset, length, room)
+            .map_err(read_error)
     }
 
     /// Reads an extent that is stored as it lies in memory.
-    fn load_plain(&mut self, file: &Value, extent: Extent, out: &mut [u8]) -> Result<()> {
+    fn load_plain(
+        &mut self,
+        file: &OpenFile,
+        extent: Extent,
+        out: &mut [u8],
+        room: &mut Room,
+    ) -> Result<()> {
         check_size(out.len(), clamp(extent.length))?;
         self.counts.stored_bytes += extent.length;
-        file.read_exact_at(out, extent.offset).map_err(read_error)
+        file.read_at(out, extent.offset, room).map_err(read_error)
     }
 
     /// Names the place of an error.

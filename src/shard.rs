@@ -6,9 +6,8 @@
 use crate::codec::without_checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{ArrayMeta, Group};
-use crate::local;
+use crate::local::files::{OpenFile, Room, read_error};
 use serde_json::Value;
-use std::io;
 
 /// How an array's chunks are divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,8 +112,8 @@ impl Shard {
     /// The file is shorter than its index, the checksum is wrong, or an extent leaves the file.
     pub(crate) fn read_index(
         &self,
-        file: &local::Value,
-        scratch: &mut Vec<u8>,
+        file: &OpenFile,
+        room: &mut Room,
         stored_bytes: &mut u64,
     ) -> Result<Index> {
         let chunks: u64 = self.counts.iter().product();
@@ -127,18 +126,13 @@ impl Shard {
                     .found(format!("{size} bytes")),
             );
         }
-        // Only grown: what a reused buffer has is not zeroed again.
-        if scratch.len() < length as usize {
-            scratch.resize(length as usize, 0);
-        }
-        let scratch = &mut scratch[..length as usize];
         let offset = if self.at_end { size - length } else { 0 };
-        file.read_exact_at(scratch, offset).map_err(read_error)?;
+        let bytes = file.bytes_at(offset, length as usize, room);
+        let mut bytes = bytes.map_err(read_error)?;
         *stored_bytes += length;
-        let bytes = match self.checksum {
-            true => without_checksum(scratch)?,
-            false => scratch,
-        };
+        if self.checksum {
+            bytes = without_checksum(bytes)?;
+        }
         let entry = |(at, entry): (usize, &[[u8; 8]; 2])| {
             let [offset, length] = entry.map(u64::from_le_bytes);
             if offset == u64::MAX && length == u64::MAX {
@@ -169,15 +163,5 @@ fn name(codec: &Value) -> Option<&str> {
     match codec {
         Value::String(name) => Some(name),
         _ => codec.get("name")?.as_str(),
-    }
-}
-
-/// A failed read as an error of the right kind: a file that ends early is damage.
-pub(crate) fn read_error(e: io::Error) -> Error {
-    match e.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            Error::new(ErrorKind::Corrupt, "a chunk ended while it was read").caused_by(e)
-        }
-        _ => Error::new(ErrorKind::Io, "cannot read a chunk").caused_by(e),
     }
 }

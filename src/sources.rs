@@ -34,10 +34,11 @@ impl Om4Source {
 
     fn open(&self, options: &DatasetOptions) -> Result<OceanPair> {
         let label = self.labels.as_ref();
+        let how = options.opening();
         Ok(OceanPair {
-            input: Ocean::open(&self.input, &options.wanted(), options.strictness)?,
+            input: Ocean::open(&self.input, &options.wanted(), &how)?,
             label: label
-                .map(|paths| Ocean::open(paths, &options.prognostic, options.strictness))
+                .map(|paths| Ocean::open(paths, &options.prognostic, &how))
                 .transpose()?,
         })
     }

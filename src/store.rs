@@ -8,12 +8,14 @@ use crate::dims::{Axis, EXPECTED, LEVEL_NAMES, TIME_NAMES, axes_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{Grid, check_plane};
 use crate::group::{ArrayMeta, Group, ZarrFormat};
-use crate::local::LocalStorage;
+use crate::local::files::ChunkFiles;
+use crate::local::{LocalStorage, budget};
 use crate::mask::{WetMask, WetMasks, is_mask};
 use crate::naming::{Shape, resolve};
 use crate::numbers::{Numbers, read_numbers};
-use crate::options::{OpenOptions, Strictness};
+use crate::options::{OpenOptions, ReadMethod, Strictness};
 use crate::plan::{ArrayLayout, ChannelSlot};
+use crate::pool;
 use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource};
 use crate::schema::Channel;
 use crate::time::{TimeAxis, TimeValues};
@@ -43,6 +45,8 @@ pub struct Store {
     warnings: Vec<String>,
     missing: Mutex<Vec<String>>,
     pub(crate) storage: Arc<LocalStorage>,
+    /// How chunks are read.
+    pub(crate) files: Box<dyn ChunkFiles>,
     pub(crate) arrays: Vec<PlaneArray>,
     /// The layouts of `arrays`, side by side as the plan wants them.
     pub(crate) layouts: Vec<ArrayLayout>,
@@ -110,6 +114,9 @@ impl Store {
     /// - [`ErrorKind::Values`]: times that do not increase, coordinates that are none.
     /// - [`ErrorKind::MissingChunk`]: in strict mode, when the first or the last chunk of an array is
     ///   not there, as when metadata runs ahead of the data.
+    /// - [`ErrorKind::Config`]: the system or the file system refuses
+    ///   [`OpenOptions::io`](OpenOptions), or the process may not open as many files as the readers
+    ///   hold at most.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
         let group = Group::open(path)?;
@@ -120,6 +127,7 @@ impl Store {
         let masks = WetMasks::read(&group, Some(found.plane), options)?;
         warnings.extend(masks.warnings().iter().cloned());
         check_outer_chunks(&group, &found.arrays, options.strictness, &mut warnings)?;
+        let files = start_reading(&group, &found.arrays, options.io)?;
         for array in found.arrays.iter().filter(|a| !a.marks.is_empty()) {
             warnings.push(format!(
                 "array {}: values {:?} are marked as missing and read as NaN",
@@ -138,6 +146,7 @@ impl Store {
             warnings,
             missing: Mutex::new(Vec::new()),
             storage: group.storage.clone(),
+            files,
             layouts: found.arrays.iter().map(|a| a.layout.clone()).collect(),
             arrays: found.arrays,
             slots,
@@ -544,6 +553,25 @@ fn check_outer_chunks(
         }
     }
     Ok(())
+}
+
+/// Starts the wanted way of reading, tries it on a chunk, and sees that the process may open as many
+/// files as the readers will hold.
+fn start_reading(
+    group: &Group,
+    arrays: &[PlaneArray],
+    method: ReadMethod,
+) -> Result<Box<dyn ChunkFiles>> {
+    let root = group.storage.root();
+    let mut chunks = arrays.iter().flat_map(|a| a.outer_keys());
+    let chunk = chunks.find(|key| matches!(group.storage.size(key), Ok(Some(_))));
+    // A lenient store may have none of the chunks that are looked for; metadata it has.
+    let sample = chunk.unwrap_or_else(|| group.format.document().to_owned());
+    let files = method.start(&root.join(sample));
+    let files = files.map_err(|e| e.store(root))?;
+    let threads = pool::planned_threads()?;
+    budget::check(threads, files.descriptors_per_thread()).map_err(|e| e.store(root))?;
+    Ok(files)
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
 use burn_om4::{
     Channel, DatasetOptions, Date, DateRange, Inputs, MaskOrder, ModelBatch, OceanBatcher,
-    OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, Role, Schedule, ScheduleSpec, Strictness,
-    WindowSpec,
+    OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, ReadMethod, Role, Schedule, ScheduleSpec,
+    Strictness, WindowSpec,
 };
+use common::stores::methods;
 use serde::Deserialize;
 #[cfg(feature = "vulkan")]
 use std::collections::BTreeSet;
@@ -45,7 +46,7 @@ impl Case {
         self.boundary.iter().any(|c| c == "hfds_anomalies")
     }
 
-    fn open(&self, root: &Path, store: usize) -> burn_om4::Result<OceanDataset> {
+    fn open(&self, root: &Path, store: usize, io: ReadMethod) -> burn_om4::Result<OceanDataset> {
         let channels = |names: &[String]| -> Vec<Channel> {
             names.iter().map(|n| n.parse().unwrap()).collect()
         };
@@ -64,7 +65,8 @@ impl Case {
             .with_mask_order(order)
             .with_masked_fill_value(self.masked_fill_value)
             .with_inputs(Inputs::All)
-            .with_strictness(Strictness::Lenient);
+            .with_strictness(Strictness::Lenient)
+            .with_io(io);
         if let Some([start, end]) = self.time_slice {
             options = options.with_time(DateRange { start, end });
         }
@@ -78,8 +80,8 @@ impl Case {
         }
     }
 
-    fn batcher(&self, root: &Path, store: usize) -> OceanBatcher {
-        let dataset = self.open(root, store).unwrap();
+    fn batcher(&self, root: &Path, store: usize, io: ReadMethod) -> OceanBatcher {
+        let dataset = self.open(root, store, io).unwrap();
         assert_eq!(dataset.windows(), self.length, "{}", self.id);
         OceanBatcher::new(dataset)
     }
@@ -204,12 +206,34 @@ fn every_case_equals_the_original_bit_for_bit_on_the_cpu() {
     let mut compared = 0;
     for case in cases.iter().filter(|c| !c.derived()) {
         for store in 0..case.stores.len() {
-            let (loader, batch) = case.batch(&case.batcher(&root, store), &Device::flex());
-            check_batch(case, &root, &batch);
-            let counters = loader.counters();
-            assert_eq!(counters.planes_read, counters.unique_planes, "{}", case.id);
-            assert_eq!(counters.missing_chunks, 0, "{}", case.id);
+            compare(case, &root, store, ReadMethod::default());
             compared += 1;
+        }
+    }
+    assert!(compared >= 90, "only {compared} batches compared");
+}
+
+fn compare(case: &Case, root: &Path, store: usize, io: ReadMethod) {
+    let (loader, batch) = case.batch(&case.batcher(root, store, io), &Device::flex());
+    check_batch(case, root, &batch);
+    let counters = loader.counters();
+    let what = format!("{} by {io}", case.id);
+    assert_eq!(counters.planes_read, counters.unique_planes, "{what}");
+    assert_eq!(counters.missing_chunks, 0, "{what}");
+}
+
+#[test]
+fn every_case_equals_the_original_by_every_way_of_reading() {
+    let Some((root, cases)) = cases() else { return };
+    let mut compared = 0;
+    let all = methods(&root.join("stores/A/flat_v2_none/OM4.zarr"));
+    // The default has a test of its own.
+    for io in all.into_iter().filter(|io| *io != ReadMethod::default()) {
+        for case in cases.iter().filter(|c| !c.derived()) {
+            for store in 0..case.stores.len() {
+                compare(case, &root, store, io);
+                compared += 1;
+            }
         }
     }
     assert!(compared >= 90, "only {compared} batches compared");
@@ -228,7 +252,7 @@ fn every_case_and_store_through_the_device_lane_equals_the_cpu() {
     let (mut with_nan, mut with_infinities) = (BTreeSet::new(), BTreeSet::new());
     for case in cases.iter().filter(|c| !c.derived()) {
         for store in 0..case.stores.len() {
-            let batcher = case.batcher(&root, store);
+            let batcher = case.batcher(&root, store, ReadMethod::default());
             let (loader, cpu) = case.batch(&batcher, &Device::flex());
             let (on_device, batch) = case.batch(&batcher, &device);
             let groups = 2 + u64::from(cpu.context().has_own_labels());
@@ -269,7 +293,7 @@ fn every_case_and_store_through_the_device_lane_equals_the_cpu() {
 fn derived_channels_are_refused_by_name() {
     let Some((root, cases)) = cases() else { return };
     for case in cases.iter().filter(|c| c.derived()) {
-        let error = case.open(&root, 0).err().unwrap();
+        let error = case.open(&root, 0, ReadMethod::default()).err().unwrap();
         assert!(error.to_string().contains("hfds_anomalies"), "{error}");
     }
 }

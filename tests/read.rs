@@ -7,7 +7,7 @@ use burn_om4::{
     Strictness,
 };
 use common::shared;
-use common::stores::{Bend, Planes, Writer, field, plane_bits, read, read_all, value};
+use common::stores::{Bend, Planes, Writer, field, methods, plane_bits, read, read_all, value};
 use serde_json::{Value, json};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -217,8 +217,11 @@ fn check_store(v3: bool, chunk: [u64; 4], bend: &Bend, what: &str) {
     let dir = tempfile::tempdir().unwrap();
     let writer = Writer::new(dir.path().join("s.zarr"), v3);
     write_store(&writer, chunk, bend);
-    let store = Store::open(&writer.root, &strict()).unwrap_or_else(|e| panic!("{what}: {e:?}"));
-    check(&store, what);
+    for method in methods(&writer.root) {
+        let what = format!("{what} by {method}");
+        let store = Store::open(&writer.root, &strict().with_io(method));
+        check(&store.unwrap_or_else(|e| panic!("{what}: {e:?}")), &what);
+    }
 }
 
 const PLANE: [u64; 4] = [1, 1, NY as u64, NX as u64];

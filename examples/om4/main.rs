@@ -2,9 +2,11 @@
 //!
 //! ```sh
 //! cargo run --release --example om4 -- bench --data bench-stores --json bench.json
+//! cargo run --release --example om4 -- backends --cold
 //! cargo run --release --example om4 -- plan --data path/to/stores
 //! ```
 
+mod backends;
 mod bench;
 mod column;
 mod limit;
@@ -30,6 +32,8 @@ enum Command {
     /// One way of reading, for the bench.
     #[command(hide = true)]
     Column(column::Options),
+    /// Measures the ways of reading chunks against each other, on the same stores.
+    Backends(backends::Options),
     /// Says what a configuration reads and holds, without reading it.
     Plan(plan::Options),
 }
@@ -38,6 +42,7 @@ fn main() -> anyhow::Result<()> {
     match Options::parse().command {
         Command::Bench(options) => bench::run(&options),
         Command::Column(options) => column::run(&options),
+        Command::Backends(options) => backends::run(&options),
         Command::Plan(options) => plan::run(&options),
     }
 }

@@ -3,7 +3,10 @@
 // Every test binary uses its own part of this file.
 #![allow(dead_code)]
 
-use burn_om4::{PlaneRequest, PlaneSink, PlaneSource, ReadCounts, Result, Store};
+use burn_om4::{
+    ErrorKind, OpenOptions, PlaneRequest, PlaneSink, PlaneSource, ReadCounts, ReadMethod, Result,
+    Store,
+};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -83,6 +86,24 @@ pub fn read_all(store: &Store) -> Result<(Vec<Vec<u32>>, ReadCounts)> {
     let rows: Vec<usize> = (0..store.rows()).collect();
     let channels: Vec<usize> = (0..store.channels().len()).collect();
     read(store, &rows, &channels)
+}
+
+/// The ways of reading that the system allows on the file system of `store`, an intact one. What it
+/// does not allow is left out with a message: containers often forbid io_uring.
+pub fn methods(store: &Path) -> Vec<ReadMethod> {
+    let allowed = |method: &ReadMethod| {
+        let options = OpenOptions::default().with_io(*method);
+        match Store::open(store, &options) {
+            Ok(_) => true,
+            Err(e) => {
+                assert_eq!(e.kind(), ErrorKind::Config, "{e:?}");
+                assert_ne!(*method, ReadMethod::Pread, "{e:?}");
+                eprintln!("skipped: {e}");
+                false
+            }
+        }
+    };
+    ReadMethod::ALL.into_iter().filter(allowed).collect()
 }
 
 /// Writes a small store, array by array, as documents that a test may bend.

@@ -1,0 +1,294 @@
+//! Measures the ways of reading chunks against the default, with warm and with cold caches, and with
+//! several numbers of reader threads.
+//!
+//! A process has one reader pool, so each number of threads is a child process; a round runs every
+//! child once, and a child every method once. Ratios are taken inside a round.
+
+use crate::meter::{Cost, forget, measure};
+use crate::stores::{Case, ChunkFile, NX, NY, PLANE_BYTES, SHARD};
+
+use anyhow::{Context, Result, bail, ensure};
+use burn_om4::{
+    Channel, HostPlanes, OpenOptions, PlaneRequest, PlaneSource, READERS_VARIABLE, ReadMethod,
+    Store,
+};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const CASES: &str = "flat-none-v2,flat-blosc-v2,flat-zstd-v3,compact-none-v2,compact-zstd-v3,\
+                     compact-none-sharded";
+
+#[derive(Args)]
+pub struct Options {
+    /// Folder of the bench's own stores; they are written when they are not there.
+    #[arg(long, default_value = "target/bench-stores")]
+    dir: PathBuf,
+    /// Where to write the result.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Stores to measure: {flat,compact}-{none,blosc,zstd}-{v2,v3,sharded}.
+    #[arg(long, value_delimiter = ',', default_value = CASES)]
+    cases: Vec<String>,
+    /// Ways of reading; the first is what the others are compared with.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "pread,mmap,direct,io_uring"
+    )]
+    io: Vec<ReadMethod>,
+    /// Numbers of reader threads; 0 is one per core.
+    #[arg(long, value_delimiter = ',', default_value = "0")]
+    threads: Vec<usize>,
+    /// Rounds.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Rows of the stores: a multiple of 8.
+    #[arg(long, default_value_t = 16)]
+    rows: usize,
+    /// Read two levels of each variable only: parts of the chunks of compact and sharded stores.
+    #[arg(long)]
+    parts: bool,
+    /// Also with the page cache dropped before each read.
+    #[arg(long)]
+    cold: bool,
+    /// One round of one case in this process.
+    #[arg(long, hide = true)]
+    child: bool,
+}
+
+/// Rows read at a time: whole shards.
+const BLOCK: usize = 2 * SHARD;
+
+/// Repetitions of a warm read within a round: a read takes a fraction of a second.
+const WARM: usize = 3;
+
+#[derive(Serialize, Deserialize)]
+struct Round {
+    planes: u64,
+    chunks: u64,
+    /// Of each method that is allowed here.
+    warm: BTreeMap<String, Cost>,
+    cold: BTreeMap<String, Cost>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    case: String,
+    cache: &'static str,
+    threads: usize,
+    io: String,
+    cpu_seconds_per_gb: f64,
+    wall_seconds_per_gb: f64,
+    /// Over the first method, same threads.
+    cpu_ratio: f64,
+    wall_ratio: f64,
+    /// Over the same method with the first number of threads.
+    wall_over_first_threads: f64,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    if options.child {
+        let [name] = &options.cases[..] else {
+            bail!("a child measures one case");
+        };
+        println!("{}", serde_json::to_string(&one_round(name, options)?)?);
+        return Ok(());
+    }
+    let mut rows = Vec::new();
+    for name in &options.cases {
+        Case::parse(name, options.rows)?.write(&options.dir, name)?;
+        let mut rounds: BTreeMap<usize, Vec<Round>> = BTreeMap::new();
+        for _ in 0..options.rounds {
+            for &threads in &options.threads {
+                let round = child(name, threads, options)?;
+                rounds.entry(threads).or_default().push(round);
+            }
+        }
+        let added = summary(name, &rounds, options);
+        for row in &added {
+            eprintln!(
+                "{} {} {} threads {}: cpu {:.3} wall {:.3} s/GB; ratios cpu {:.2} wall {:.2}; \
+                 wall over first threads {:.2}",
+                row.case,
+                row.cache,
+                row.threads,
+                row.io,
+                row.cpu_seconds_per_gb,
+                row.wall_seconds_per_gb,
+                row.cpu_ratio,
+                row.wall_ratio,
+                row.wall_over_first_threads,
+            );
+        }
+        rows.extend(added);
+    }
+    let text = serde_json::to_string_pretty(&rows)?;
+    match &options.json {
+        Some(path) => std::fs::write(path, text)?,
+        None => println!("{text}"),
+    }
+    Ok(())
+}
+
+fn child(name: &str, threads: usize, options: &Options) -> Result<Round> {
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args(["backends", "--child", "--cases", name, "--rows"]);
+    child.arg(options.rows.to_string());
+    child.arg("--dir").arg(&options.dir);
+    let io: Vec<_> = options.io.iter().map(|io| io.name()).collect();
+    child.args(["--io", &io.join(",")]);
+    if options.parts {
+        child.arg("--parts");
+    }
+    if options.cold {
+        child.arg("--cold");
+    }
+    if threads > 0 {
+        child.env(READERS_VARIABLE, threads.to_string());
+    }
+    let output = child.stderr(std::process::Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "a child failed: {}", output.status);
+    serde_json::from_slice(&output.stdout).context("what a child printed")
+}
+
+/// Opens the store once per method, and measures them in turn.
+fn one_round(name: &str, options: &Options) -> Result<Round> {
+    let case = Case::parse(name, options.rows)?;
+    let dir = case.write(&options.dir, name)?;
+    let mut stores = Vec::new();
+    for &io in &options.io {
+        match Store::open(dir.join("OM4.zarr"), &OpenOptions::default().with_io(io)) {
+            Ok(store) => stores.push((io, store)),
+            Err(e) => eprintln!("left out: {e}"),
+        }
+    }
+    let (_, first) = stores.first().context("no way of reading is allowed")?;
+    let wanted = |c: &Channel| !options.parts || matches!(c.level(), None | Some(3 | 4));
+    let channels: Vec<usize> = (0..first.channels().len())
+        .filter(|&at| wanted(&first.channels()[at]))
+        .collect();
+    let files: Vec<_> = blocks(&case).flat_map(|b| case.files(&dir, b)).collect();
+    let mut memory = vec![0f32; BLOCK * channels.len() * NY * NX];
+    let mut round = Round {
+        planes: (case.rows / BLOCK * BLOCK * channels.len()) as u64,
+        chunks: 0,
+        warm: BTreeMap::new(),
+        cold: BTreeMap::new(),
+    };
+    // Warm the cache, and see that all read the same.
+    let mut sums = Vec::new();
+    for (_, store) in &stores {
+        round.chunks = read(&case, store, &channels, &mut memory)?;
+        sums.push(sum(&memory));
+    }
+    ensure!(sums.iter().all(|s| *s == sums[0]), "other values");
+    for (io, store) in &stores {
+        if *io == ReadMethod::Direct {
+            // What it reads is not in the cache because of it, and must not be left there either.
+            read(&case, store, &channels, &mut memory)?;
+        }
+        let (done, mut cost) = measure(|| -> Result<()> {
+            for _ in 0..WARM {
+                read(&case, store, &channels, &mut memory)?;
+            }
+            Ok(())
+        });
+        done?;
+        cost.cpu_seconds /= WARM as f64;
+        cost.wall_seconds /= WARM as f64;
+        round.warm.insert(io.to_string(), cost);
+    }
+    if options.cold {
+        for (io, store) in &stores {
+            forget_all(&files)?;
+            let (done, cost) = measure(|| read(&case, store, &channels, &mut memory));
+            done?;
+            round.cold.insert(io.to_string(), cost);
+        }
+    }
+    Ok(round)
+}
+
+fn blocks(case: &Case) -> impl Iterator<Item = std::ops::Range<usize>> {
+    (0..case.rows / BLOCK).map(|b| b * BLOCK..(b + 1) * BLOCK)
+}
+
+/// Reads all blocks, and returns the number of chunks, which is the planned one.
+fn read(case: &Case, store: &Store, channels: &[usize], memory: &mut [f32]) -> Result<u64> {
+    let mut chunks = 0;
+    for block in blocks(case) {
+        let rows: Vec<usize> = block.collect();
+        let request = PlaneRequest {
+            rows: &rows,
+            channels,
+        };
+        let counts = store.read(&request, &HostPlanes::new(memory, NY * NX))?;
+        let planned = store.planned_chunks(&request)?;
+        ensure!(counts.chunks == planned, "{} of {planned}", counts.chunks);
+        chunks += planned;
+    }
+    Ok(chunks)
+}
+
+fn sum(memory: &[f32]) -> u64 {
+    let bits = memory.iter().map(|v| u64::from(v.to_bits()));
+    bits.fold(0, u64::wrapping_add)
+}
+
+fn forget_all(files: &[ChunkFile]) -> Result<()> {
+    let forgotten = |f: &ChunkFile| forget(Path::new(&f.path));
+    ensure!(
+        files.iter().all(forgotten),
+        "the page cache cannot be dropped here"
+    );
+    Ok(())
+}
+
+fn summary(name: &str, rounds: &BTreeMap<usize, Vec<Round>>, options: &Options) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let caches: [(&'static str, fn(&Round) -> &BTreeMap<String, Cost>); 2] =
+        [("warm", |r| &r.warm), ("cold", |r| &r.cold)];
+    let first_io = options.io[0].name();
+    for (cache, of) in caches {
+        for (&threads, these) in rounds {
+            for io in options.io.iter().map(|io| io.name()) {
+                if !these.iter().all(|r| of(r).contains_key(io)) {
+                    continue;
+                }
+                let gigabytes = these[0].planes as f64 * PLANE_BYTES as f64 / 1e9;
+                let cost = |round: &Round, io: &str| of(round)[io];
+                let each = |f: &dyn Fn(&Round) -> f64| median(these.iter().map(f).collect());
+                let others = &rounds[&options.threads[0]];
+                let over_first = these
+                    .iter()
+                    .zip(others)
+                    .map(|(a, b)| cost(a, io).wall_seconds / cost(b, io).wall_seconds);
+                rows.push(Row {
+                    case: format!("{name}{}", if options.parts { " parts" } else { "" }),
+                    cache,
+                    threads,
+                    io: io.to_owned(),
+                    cpu_seconds_per_gb: each(&|r| cost(r, io).cpu_seconds) / gigabytes,
+                    wall_seconds_per_gb: each(&|r| cost(r, io).wall_seconds) / gigabytes,
+                    cpu_ratio: each(&|r| cost(r, io).cpu_seconds / cost(r, first_io).cpu_seconds),
+                    wall_ratio: each(&|r| {
+                        cost(r, io).wall_seconds / cost(r, first_io).wall_seconds
+                    }),
+                    wall_over_first_threads: median(over_first.collect()),
+                });
+            }
+        }
+    }
+    rows
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n => (values[(n - 1) / 2] + values[n / 2]) / 2.0,
+    }
+}
