@@ -10,8 +10,8 @@ use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Tensor};
 use burn_om4::{
     Channel, DatasetOptions, Date, DateRange, DeviceChoice, Inputs, MaskOrder, ModelBatch,
-    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, Schedule, ScheduleSpec,
-    Strictness, WindowSpec,
+    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, ReadMethod, Schedule,
+    ScheduleSpec, Strictness, WindowSpec,
 };
 use clap::Parser;
 use npyz::WriterBuilder;
@@ -37,6 +37,9 @@ struct Options {
     /// auto, cpu, cuda[:N] or vulkan.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
+    /// By which system calls chunks are read: pread, mmap, direct or io_uring.
+    #[arg(long, default_value_t = ReadMethod::default())]
+    io: ReadMethod,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +73,7 @@ fn main() -> Result<()> {
     let case = case.with_context(|| format!("no case `{}`", options.case))?;
     let root = options.manifest.parent().unwrap_or(Path::new("."));
 
-    let dataset = open(&case, root, options.store)?;
+    let dataset = open(&case, root, &options)?;
     let length = dataset.windows();
     let window = dataset.context(0).window().clone();
     let device = options.device.open()?;
@@ -121,7 +124,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn open(case: &Case, root: &Path, store: usize) -> Result<OceanDataset> {
+fn open(case: &Case, root: &Path, asked: &Options) -> Result<OceanDataset> {
+    let store = asked.store;
     ensure!(
         store < case.stores.len(),
         "case `{}` has {} stores, there is none at {store}",
@@ -145,7 +149,8 @@ fn open(case: &Case, root: &Path, store: usize) -> Result<OceanDataset> {
         .with_mask_order(order)
         .with_masked_fill_value(case.masked_fill_value)
         .with_inputs(Inputs::All)
-        .with_strictness(Strictness::Lenient);
+        .with_strictness(Strictness::Lenient)
+        .with_io(asked.io);
     if let Some([start, end]) = case.time_slice {
         options = options.with_time(DateRange { start, end });
     }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use burn::tensor::Device;
 use burn_om4::{
     Channel, DatasetOptions, DateRange, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
-    PRESETS, Prefetch, Schedule, ScheduleSpec, WindowSpec, preset,
+    PRESETS, Prefetch, ReadMethod, Schedule, ScheduleSpec, WindowSpec, preset,
 };
 use std::path::Path;
 
@@ -18,6 +18,7 @@ pub struct Task {
     pub window: WindowSpec,
     pub train_time: DateRange,
     pub val_time: DateRange,
+    pub io: ReadMethod,
 }
 
 /// What a task takes where the options are silent.
@@ -76,13 +77,15 @@ impl Task {
             window,
             train_time,
             val_time,
+            io: options.io,
         })
     }
 
     fn open(&self, time: DateRange) -> Result<OceanDataset> {
         let options = DatasetOptions::new(self.prognostic.clone(), self.boundary.clone())
             .with_window(self.window.clone())
-            .with_time(time);
+            .with_time(time)
+            .with_io(self.io);
         Ok(OceanDataset::open(&self.paths, &options)?)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ranks::Rank;
 use anyhow::Result;
-use burn_om4::{Channel, DateRange, DeviceChoice, parse_channels};
+use burn_om4::{Channel, DateRange, DeviceChoice, ReadMethod, parse_channels};
 use clap::{Parser, ValueEnum};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,10 @@ pub struct Options {
     /// Threads that read and decode [default: one per core].
     #[arg(long, value_name = "N")]
     pub readers: Option<NonZeroUsize>,
+
+    /// By which system calls chunks are read: pread, mmap, direct or io_uring.
+    #[arg(long, value_name = "METHOD", default_value_t = ReadMethod::default())]
+    pub io: ReadMethod,
 
     /// Steps from one checkpoint to the next [default: one when told to stop by SIGTERM or SIGUSR1].
     #[arg(long, value_name = "N")]
