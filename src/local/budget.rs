@@ -1,6 +1,8 @@
 //! Whether the process may open as many files as its readers will hold.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+#[cfg(unix)]
+use crate::error::{Error, ErrorKind};
 
 /// Compares what `threads` readers hold at most with what the process may still open: better here,
 /// when a store is opened, than as "too many open files" in the middle of an epoch.
@@ -13,8 +15,7 @@ pub(crate) fn check(threads: usize, descriptors_per_thread: u64) -> Result<()> {
         Ok((soft, _)) => soft,
         Err(e) => {
             return Err(
-                Error::new(crate::ErrorKind::Io, "the limit of open files is not known")
-                    .caused_by(e),
+                Error::new(ErrorKind::Io, "the limit of open files is not known").caused_by(e),
             );
         }
     };
@@ -56,7 +57,6 @@ fn open_now() -> u64 {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
 
     #[test]
     fn too_few_descriptors_are_refused_with_all_numbers() {
