@@ -25,7 +25,7 @@ const CASES: &str = "flat-none-v2,flat-blosc-v2,flat-zstd-v3,compact-none-v2,com
 pub struct Options {
     /// Folder of the bench's own stores; they are written when they are not there.
     #[arg(long, default_value = "target/bench-stores")]
-    dir: PathBuf,
+    data: PathBuf,
     /// Where to write the result.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -99,7 +99,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let mut rows = Vec::new();
     for name in &options.cases {
-        Case::parse(name, options.rows)?.write(&options.dir, name)?;
+        Case::parse(name, options.rows)?.write(&options.data, name)?;
         let mut rounds: BTreeMap<usize, Vec<Round>> = BTreeMap::new();
         for _ in 0..options.rounds {
             for &threads in &options.threads {
@@ -137,7 +137,7 @@ fn child(name: &str, threads: usize, options: &Options) -> Result<Round> {
     let mut child = Command::new(std::env::current_exe()?);
     child.args(["backends", "--child", "--cases", name, "--rows"]);
     child.arg(options.rows.to_string());
-    child.arg("--dir").arg(&options.dir);
+    child.arg("--data").arg(&options.data);
     let io: Vec<_> = options.io.iter().map(|io| io.name()).collect();
     child.args(["--io", &io.join(",")]);
     if options.parts {
@@ -157,7 +157,7 @@ fn child(name: &str, threads: usize, options: &Options) -> Result<Round> {
 /// Opens the store once per method, and measures them in turn.
 fn one_round(name: &str, options: &Options) -> Result<Round> {
     let case = Case::parse(name, options.rows)?;
-    let dir = case.write(&options.dir, name)?;
+    let dir = case.write(&options.data, name)?;
     let mut stores = Vec::new();
     for &io in &options.io {
         match Store::open(dir.join("OM4.zarr"), &OpenOptions::default().with_io(io)) {
