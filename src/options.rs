@@ -39,12 +39,12 @@ pub enum Strictness {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ReadMethod {
-    /// Open, one read, close, through the page cache. The default: it works everywhere, and nothing
-    /// measured is faster by much.
+    /// Open, one read, close, through the page cache. The default: it works everywhere, and from the
+    /// cache nothing measured is faster by more than a tenth.
     #[default]
     Pread,
     /// A mapping of each file: compressed chunks are decoded where the page cache has them, without a
-    /// copy. For machines with few cores or slow memory and chunks of several MB.
+    /// copy. For cached stores of compressed chunks of several MB; elsewhere it gains nothing.
     ///
     /// Nothing may write to the store's chunks or cut them while it is open, by any process: a file
     /// that is cut while it is mapped ends this process with SIGBUS. Not for network file systems,
