@@ -466,8 +466,9 @@ fn shards_with_every_index_and_inner_codec() {
             for (shard, inner) in shapes {
                 let bend = sharding(inner, codecs.clone(), checksum, location);
                 let what = format!("{shard:?} {inner:?} {codecs} {checksum} {location}");
-                // One index, of codecs that compress and that do not.
-                if checksum && location == "end" {
+                // One kind of index, as it lies and compressed.
+                let few = *codecs == json!([little]) || *codecs == json!([big, zstd, crc]);
+                if few && checksum && location == "end" {
                     check_store_by_all(true, shard, &bend, &what);
                 } else {
                     check_store(true, shard, &bend, &what);
