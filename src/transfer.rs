@@ -1,6 +1,7 @@
 //! What crosses to a device that is not a CPU.
 
 use crate::precision::Precision;
+#[cfg(feature = "cube")]
 use burn::tensor::DType;
 
 /// What crosses to a device that is not a CPU. (To a CPU device nothing crosses: planes are prepared
@@ -42,6 +43,7 @@ impl Held {
     }
 
     /// The element type, by Burn's name.
+    #[cfg(feature = "cube")]
     pub(crate) fn dtype(self) -> DType {
         self.precision().dtype().into()
     }
