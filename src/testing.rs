@@ -1,9 +1,15 @@
-//! For tests: planes from memory, faults on demand, and the contract of a source as a suite.
+//! For tests: planes from memory, faults on demand, the contract of a source as a suite, and the
+//! preparation kernel alone.
 //!
 //! Public so that users can test a source of their own, and their training loops against one that
 //! fails.
 
+#[cfg(feature = "cube")]
+mod kernel;
+
 pub use crate::conformance::{PurityProbe, check_source};
+#[cfg(feature = "cube")]
+pub use kernel::PlanesOnDevice;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};

@@ -36,7 +36,8 @@ pub(crate) struct HostGroup {
     pub rows: Vec<u32>,
 }
 
-/// One read group on its device.
+/// One read group on its device. Clones share the memory.
+#[derive(Clone)]
 pub(crate) struct RawGroup {
     pub planes: CubeTensor,
     pub held: Held,

@@ -1,0 +1,131 @@
+//! Training steps with one batch again and again, and with batches from the loader.
+
+use crate::bench::Bench;
+use crate::check::{Finding, Outcome, not_run};
+use crate::loaders::{AHEAD, loader, median};
+use crate::train::Trainer;
+use anyhow::{Context, Result};
+use burn::data::dataloader::DataLoader;
+use burn_om4::synth::SynthOptions;
+use burn_om4::{
+    DatasetOptions, OceanBatcher, OceanDataset, Om4Paths, Order, Prefetch, PrefetchTo, WindowSpec,
+    is_cpu, preset,
+};
+use samudra::{Grid, SamudraConfig};
+use std::path::Path;
+use std::time::Instant;
+
+/// Of the step, waiting for the next batch.
+const MOST: f64 = 0.02;
+const BATCH: usize = 2;
+
+/// Sizes of the run.
+#[derive(Clone)]
+struct Size {
+    grid: (usize, usize),
+    rows: usize,
+    widths: Vec<usize>,
+    /// Steps until every kernel is compiled and chosen.
+    cold: usize,
+    steps: usize,
+}
+
+fn write(folder: &Path, size: &Size) -> Result<OceanDataset> {
+    let (ny, nx) = size.grid;
+    SynthOptions::new(ny, nx)
+        .with_levels(5)
+        .with_rows(size.rows)
+        .write(folder)?;
+    let channels = |name| preset(name).with_context(|| format!("no preset {name}"));
+    let options = DatasetOptions::new(channels("thermo_dynamic_5")?, channels("tau_hfds")?)
+        .with_window(WindowSpec::default().with_history(1).with_steps(2));
+    Ok(OceanDataset::open(&Om4Paths::in_dir(folder), &options)?)
+}
+
+pub fn run(bench: &Bench) -> Result<Outcome> {
+    let on_cpu = is_cpu(&bench.device);
+    if bench.cuda.is_none() && !on_cpu {
+        return not_run("software Vulkan devices do not train");
+    }
+    let full = Size {
+        grid: (180, 360),
+        rows: 64,
+        widths: vec![32, 48, 64, 96],
+        cold: 8,
+        steps: 100,
+    };
+    let size = match on_cpu {
+        true => Size {
+            grid: (16, 32),
+            rows: 24,
+            widths: vec![8, 12],
+            cold: 1,
+            steps: 6,
+        },
+        false => Size {
+            steps: bench.pick(full.steps, 30, 30),
+            ..full
+        },
+    };
+    let folder = tempfile::tempdir().context("a folder for a store")?;
+    let dataset = write(folder.path(), &size)?;
+    let prefetch = Prefetch {
+        to: PrefetchTo::Auto,
+        ..AHEAD
+    };
+    let batcher = OceanBatcher::new(dataset);
+    let loader = loader(batcher, Order::Shuffled, BATCH, prefetch, &bench.device)?;
+    let context = loader.batcher().dataset().context(0);
+    let config = SamudraConfig::new(context.prognostic().len(), context.boundary().len())
+        .with_hist(1)
+        .with_dilations((0..size.widths.len()).map(|level| 1 << level).collect())
+        .with_widths(size.widths.clone());
+    let grid = Grid::new(size.grid.0, size.grid.1);
+    let network = config.init(&grid, 15, &bench.device.clone().autodiff())?;
+    let mut trainer = Trainer::new(network, 1e-4, 10_000);
+
+    // One pass after the other, as an epoch ends.
+    let mut passing = loader.iter();
+    let mut next = || loop {
+        match passing.next() {
+            Some(batch) => return batch,
+            None => passing = loader.iter(),
+        }
+    };
+    let warming = Instant::now();
+    for _ in 0..size.cold {
+        trainer.step(&next()?)?;
+    }
+    let warming = warming.elapsed().as_secs_f64();
+
+    let same = next()?;
+    let mut alone = Vec::with_capacity(size.steps);
+    for _ in 0..size.steps {
+        let started = Instant::now();
+        trainer.step(&same)?;
+        alone.push(started.elapsed().as_secs_f64());
+    }
+    drop(same);
+
+    let before = loader.counters().wait;
+    let mut with = Vec::with_capacity(size.steps);
+    for _ in 0..size.steps {
+        let started = Instant::now();
+        trainer.step(&next()?)?;
+        with.push(started.elapsed().as_secs_f64());
+    }
+    let wait = loader.counters().wait;
+    let waits = (wait.batches - before.batches).max(1) as f64;
+    let exposed = (wait.seconds - before.seconds) / waits;
+    let (alone, with) = (median(alone), median(with));
+    let finding = Finding::new(format!(
+        "between two batches of a pass, training waits for less than {} % of a step",
+        MOST * 100.0
+    ))
+    .number("first steps", warming, "s")
+    .number("step, one batch again and again", alone * 1e3, "ms")
+    .number("step, from the loader", with * 1e3, "ms")
+    .number("exposed wait", exposed * 1e3, "ms")
+    .number("share of a step", exposed / with * 100.0, "%");
+    finding.must_on_cuda(bench, exposed < MOST * with).found()
+}

@@ -1,0 +1,129 @@
+//! Loaders as the checks want them, and what they say of themselves.
+
+use crate::bench::Bench;
+use anyhow::Result;
+use burn_om4::{
+    HostAllocator, HostPool, HostPoolOptions, OceanBatcher, OceanDataset, OceanLoader, Order,
+    OrdinaryMemory, Prefetch, PrefetchTo, Schedule, ScheduleSpec, Timeline,
+};
+use burn_std::AllocationProperty;
+use std::ptr::NonNull;
+
+/// As training runs it: the next batch is on the device, another one is being read.
+pub const AHEAD: Prefetch = Prefetch {
+    batches: 2,
+    bytes: 16 << 30,
+    // Every plane is read anew, so that each batch costs the same.
+    carry: 0,
+    to: PrefetchTo::Device,
+};
+
+/// Each batch is read and sent when it is asked for.
+pub const ON_DEMAND: Prefetch = Prefetch {
+    batches: 0,
+    to: PrefetchTo::Auto,
+    ..AHEAD
+};
+
+/// A loader of `batch_size` windows in the given order.
+pub fn loader(
+    batcher: OceanBatcher,
+    order: Order,
+    batch_size: usize,
+    prefetch: Prefetch,
+    device: &burn::tensor::Device,
+) -> Result<OceanLoader> {
+    let spec = ScheduleSpec {
+        order,
+        seed: 5,
+        batch_size,
+        ..ScheduleSpec::default()
+    };
+    let schedule = Schedule::new(spec, batcher.dataset().groups())?;
+    Ok(OceanLoader::new(batcher, schedule, prefetch, device)?)
+}
+
+/// One window per batch, in order, ahead of the consumer.
+pub fn in_order(dataset: OceanDataset, prefetch: Prefetch, bench: &Bench) -> Result<OceanLoader> {
+    let batcher = OceanBatcher::new(dataset);
+    loader(batcher, Order::Sequential, 1, prefetch, &bench.device)
+}
+
+/// Seconds of every upload that the timeline has seen, in order.
+pub fn upload_seconds(timeline: &Timeline) -> Vec<f64> {
+    let json = timeline.to_json();
+    let events = json["traceEvents"].as_array();
+    let uploads = events
+        .into_iter()
+        .flatten()
+        .filter(|e| e["cat"] == "upload");
+    uploads
+        .filter_map(|e| Some(e["dur"].as_f64()? / 1e6))
+        .collect()
+}
+
+/// The middle one; 0 of none.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Memory that is overwritten as soon as it comes home: whoever still reads it is found out.
+pub struct Poisoning<A>(pub A);
+
+// SAFETY: the contract is that of the inner allocator, which does all the work.
+unsafe impl<A: HostAllocator> HostAllocator for Poisoning<A> {
+    fn allocate(&self, bytes: usize) -> burn_om4::Result<NonNull<u8>> {
+        self.0.allocate(bytes)
+    }
+
+    unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize) {
+        // SAFETY: by contract it came from `allocate`.
+        unsafe { self.0.free(pointer, bytes) }
+    }
+
+    fn property(&self) -> AllocationProperty {
+        self.0.property()
+    }
+
+    fn came_home(&self, memory: &mut [u8]) {
+        memory.fill(0xff);
+    }
+}
+
+/// Buffers enough for three batches of two read groups.
+fn options() -> HostPoolOptions {
+    HostPoolOptions {
+        keep: 9,
+        ..HostPoolOptions::default()
+    }
+}
+
+/// Ordinary memory, which CubeCL has to stage.
+pub fn ordinary_pool() -> HostPool {
+    HostPool::new(OrdinaryMemory, options())
+}
+
+/// Poisoned buffers of the kind of memory that the device copies from.
+pub fn poisoned_pool(bench: &Bench) -> Result<HostPool> {
+    #[cfg(feature = "cuda")]
+    if let Some(cuda) = &bench.cuda {
+        let memory = burn_om4::PageLockedMemory::new(cuda.index())?;
+        return Ok(HostPool::new(Poisoning(memory), options()));
+    }
+    let _ = bench;
+    Ok(HostPool::new(Poisoning(OrdinaryMemory), options()))
+}
+
+/// Page-locked memory of the CUDA device.
+#[cfg(feature = "cuda")]
+pub fn page_locked_pool(cuda: &crate::cuda::Cuda) -> Result<HostPool> {
+    let memory = burn_om4::PageLockedMemory::new(cuda.index())?;
+    Ok(HostPool::new(memory, options()))
+}
+
+/// No value of [`Cuda`](crate::cuda::Cuda) exists in this build.
+#[cfg(not(feature = "cuda"))]
+pub fn page_locked_pool(cuda: &crate::cuda::Cuda) -> Result<HostPool> {
+    match *cuda {}
+}

@@ -1,0 +1,32 @@
+//! What the user asks for.
+
+use clap::Parser;
+use std::path::PathBuf;
+
+/// Answers, on a machine with a GPU, what cannot be seen without one. Exits with 0 when everything
+/// that was run passed, 1 when something failed, 3 when there is no GPU.
+#[derive(Parser)]
+pub struct Options {
+    /// Device to check: auto, cuda, cuda:N, vulkan or cpu. Without a GPU most checks have nothing to
+    /// ask; software Vulkan and the CPU are for testing the checks themselves.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Runs these checks only.
+    #[arg(long, value_delimiter = ',', num_args = 1..)]
+    pub only: Vec<String>,
+    /// Fewer repetitions.
+    #[arg(long)]
+    pub quick: bool,
+    /// Writes what was found as JSON, after every check.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Gives up after so many seconds, and says what had been found by then.
+    #[arg(long, value_name = "SECONDS", default_value_t = 540)]
+    pub limit: u64,
+    /// Lists the checks.
+    #[arg(long)]
+    pub list: bool,
+    /// Only compiles a kernel with NVRTC; needs no GPU.
+    #[arg(long)]
+    pub compiler: bool,
+}

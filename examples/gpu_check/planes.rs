@@ -1,0 +1,206 @@
+//! Ocean data from memory: planes of the published sizes, without a disk.
+
+use anyhow::{Result, ensure};
+use burn_om4::{
+    Channel, ChannelConstants, DatasetOptions, Grid, MaskOrder, Ocean, OceanChannel, OceanDataset,
+    OceanPair, PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts, TimeAxis, TimeValues,
+    WetMask, WindowSpec, preset,
+};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Quarter degree, as published: 4,147,200 bytes per plane.
+pub const QUARTER_DEGREE: PlaneShape = PlaneShape { ny: 720, nx: 1440 };
+/// One degree: 259,200 bytes per plane.
+pub const ONE_DEGREE: PlaneShape = PlaneShape { ny: 180, nx: 360 };
+/// For thousands of batches.
+pub const TINY: PlaneShape = PlaneShape { ny: 24, nx: 36 };
+
+/// Different planes kept in memory; a prime, so that rows and channels do not repeat in step.
+const BANK: usize = 13;
+
+/// What is written into a plane that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filling {
+    /// All of it, as a store would.
+    Whole,
+    /// Its first cell: the memory is as it was left, and reading costs nothing. For measuring what
+    /// comes after it.
+    Stamp,
+}
+
+/// An ocean to make up.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub shape: PlaneShape,
+    pub prognostic: Vec<Channel>,
+    pub boundary: Vec<Channel>,
+    pub rows: usize,
+    pub window: WindowSpec,
+    pub order: MaskOrder,
+    pub filling: Filling,
+}
+
+impl Case {
+    /// A year of the published channels, or of the first `prognostic` of them; one step, one time of
+    /// history.
+    pub fn new(shape: PlaneShape, prognostic: usize, rows: usize) -> Self {
+        let mut channels = preset("thermo_dynamic_all").unwrap_or_default();
+        channels.truncate(prognostic);
+        Self {
+            shape,
+            prognostic: channels,
+            boundary: preset("tau_hfds").unwrap_or_default(),
+            rows,
+            window: WindowSpec::default().with_history(1).with_steps(1),
+            order: MaskOrder::NormaliseFirst,
+            filling: Filling::Whole,
+        }
+    }
+
+    pub fn with_window(self, history: usize, steps: usize) -> Self {
+        let window = WindowSpec::default()
+            .with_history(history)
+            .with_steps(steps);
+        Self { window, ..self }
+    }
+
+    pub fn with_order(self, order: MaskOrder) -> Self {
+        Self { order, ..self }
+    }
+
+    pub fn stamped(self) -> Self {
+        Self {
+            filling: Filling::Stamp,
+            ..self
+        }
+    }
+
+    /// # Errors
+    /// Too few rows for a window.
+    pub fn dataset(&self) -> Result<OceanDataset> {
+        let channels: Vec<Channel> = [&self.prognostic[..], &self.boundary[..]].concat();
+        ensure!(!channels.is_empty(), "a case needs channels");
+        let constants = constants(self.shape, channels.len())?;
+        let source = MadeUp {
+            bank: bank(self.shape),
+            channels: channels.clone(),
+            rows: self.rows,
+            shape: self.shape,
+            filling: self.filling,
+        };
+        let days = TimeValues::Int((0..self.rows as i64).collect());
+        let surface = constants[0].wet.clone();
+        let described = channels.iter().zip(constants).map(|(channel, constants)| {
+            let unit = None;
+            (channel.clone(), OceanChannel { constants, unit })
+        });
+        let ocean = Ocean {
+            time: TimeAxis::decode(&days, "days since 2000-01-01", "julian")?,
+            grid: Arc::new(Grid::of_shape(self.shape)),
+            surface,
+            warnings: Vec::new(),
+            channels: described.collect(),
+            planes: Arc::new(source),
+        };
+        let options = DatasetOptions::new(self.prognostic.clone(), self.boundary.clone())
+            .with_window(self.window.clone())
+            .with_mask_order(self.order)
+            .with_masked_fill_value(-0.5);
+        let pair = OceanPair {
+            input: ocean,
+            label: None,
+        };
+        Ok(OceanDataset::from_oceans(vec![pair], &options)?)
+    }
+}
+
+/// Every kind of value that has a rule of its own, among ordinary ones.
+fn value(plane: usize, cell: usize) -> f32 {
+    match (plane * 3 + cell) % 97 {
+        0 => f32::NAN,
+        1 => f32::INFINITY,
+        2 => f32::NEG_INFINITY,
+        3 => 1e30,
+        4 => -0.0,
+        k => (k * 100 + plane * 10 + cell % 1009) as f32 * 0.37 - 300.0,
+    }
+}
+
+fn bank(shape: PlaneShape) -> Vec<Vec<f32>> {
+    let plane = |plane| (0..shape.cells()).map(|cell| value(plane, cell)).collect();
+    (0..BANK).into_par_iter().map(plane).collect()
+}
+
+/// Means and deviations that differ by channel; one deviation is 0, one so small that narrow types
+/// overflow. The first cell, where the stamp is, is ocean everywhere.
+pub fn constants(shape: PlaneShape, channels: usize) -> Result<Vec<ChannelConstants>> {
+    let masks: Vec<Arc<WetMask>> = (0..3)
+        .map(|level| {
+            let wet = (0..shape.cells()).map(|cell| !(cell + level + 1).is_multiple_of(4));
+            Ok(Arc::new(WetMask::new(shape, wet.collect())?))
+        })
+        .collect::<Result<_>>()?;
+    let of = |channel: usize| ChannelConstants {
+        mean: channel as f32 * 1.7 - 40.0,
+        std: match channel {
+            1 => 0.0,
+            2 => 0.003,
+            _ => 12.3 + channel as f32,
+        },
+        wet: masks[channel % masks.len()].clone(),
+    };
+    Ok((0..channels).map(of).collect())
+}
+
+/// Planes of a bank, each with a stamp of its own in the first cell.
+struct MadeUp {
+    bank: Vec<Vec<f32>>,
+    channels: Vec<Channel>,
+    rows: usize,
+    shape: PlaneShape,
+    filling: Filling,
+}
+
+impl PlaneSource for MadeUp {
+    fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn plane(&self) -> PlaneShape {
+        self.shape
+    }
+
+    fn read(
+        &self,
+        request: &PlaneRequest<'_>,
+        sink: &dyn PlaneSink,
+    ) -> burn_om4::Result<ReadCounts> {
+        let n = request.channels.len();
+        let fill = |plane: usize| {
+            let (row, channel) = (request.rows[plane / n], request.channels[plane % n]);
+            sink.fill(plane..plane + 1, &mut |memory| {
+                if self.filling == Filling::Whole {
+                    memory.copy_from_slice(&self.bank[(row * 7 + channel) % BANK]);
+                }
+                memory[0] = (row * 1000 + channel) as f32;
+                Ok(())
+            })
+        };
+        (0..request.planes()).into_par_iter().try_for_each(fill)?;
+        let planes = request.planes() as u64;
+        Ok(ReadCounts {
+            planes,
+            chunks: planes,
+            ..ReadCounts::default()
+        })
+    }
+
+    fn planned_chunks(&self, request: &PlaneRequest<'_>) -> burn_om4::Result<u64> {
+        Ok(request.planes() as u64)
+    }
+}
