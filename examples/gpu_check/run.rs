@@ -103,7 +103,7 @@ fn open(options: &Options) -> Result<Option<Bench>> {
 }
 
 /// Runs the checks on one thread, whose stream they share, and watches the clock from this one.
-fn go_through(
+pub fn go_through(
     checks: Vec<Check>,
     bench: Bench,
     options: &Options,
@@ -176,7 +176,7 @@ fn answer_all(checks: &[Check], bench: &Bench, answers: &Sender<Answer>) {
 }
 
 /// A panic is that check's failure.
-fn answer(check: &Check, bench: &Bench) -> Answer {
+pub fn answer(check: &Check, bench: &Bench) -> Answer {
     let started = Instant::now();
     let outcome = catch_unwind(AssertUnwindSafe(|| (check.run)(bench)));
     let (verdict, numbers, because) = match outcome {

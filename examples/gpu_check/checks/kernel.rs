@@ -82,5 +82,5 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     if let Some(seconds) = brain {
         finding = finding.number("kernel to bfloat16", moved(2, seconds), "GB/s");
     }
-    finding.must(fast >= slow).found()
+    finding.must_on_cuda(bench, fast >= slow).found()
 }

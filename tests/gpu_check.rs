@@ -1,0 +1,171 @@
+//! The GPU check's own code, on a software device: what it can ask there passes, what it cannot is not
+//! called passed, and what goes wrong in one check stays there.
+#![cfg(feature = "vulkan")]
+// Some of it is for the command line and for CUDA alone.
+#![allow(dead_code)]
+
+#[path = "../examples/gpu_check/bench.rs"]
+mod bench;
+#[path = "../examples/gpu_check/check.rs"]
+mod check;
+#[path = "../examples/gpu_check/checks/mod.rs"]
+mod checks;
+mod common;
+#[path = "../examples/gpu_check/cuda.rs"]
+mod cuda;
+#[path = "../examples/gpu_check/loaders.rs"]
+mod loaders;
+#[path = "../examples/samudra_train/optimiser.rs"]
+mod optimiser;
+#[path = "../examples/gpu_check/options.rs"]
+mod options;
+#[path = "../examples/gpu_check/planes.rs"]
+mod planes;
+#[path = "../examples/gpu_check/process.rs"]
+mod process;
+#[path = "../examples/gpu_check/report.rs"]
+mod report;
+#[path = "../examples/gpu_check/run.rs"]
+mod run;
+#[path = "../examples/samudra_train/train.rs"]
+mod train;
+
+use bench::{Bench, Scale};
+use burn::tensor::Device;
+use check::{Answer, Check, Finding, Verdict};
+use clap::Parser;
+
+fn on(device: Device) -> Bench {
+    Bench {
+        device,
+        cuda: None,
+        scale: Scale::Small,
+    }
+}
+
+fn ask(name: &str, bench: &Bench) -> Answer {
+    let check = checks::all().into_iter().find(|check| check.name == name);
+    run::answer(&check.unwrap(), bench)
+}
+
+#[test]
+fn what_a_software_device_can_answer_passes() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    let bench = on(device);
+    for name in ["equal_f32", "leases_home", "poison"] {
+        let answer = ask(name, &bench);
+        assert_eq!(answer.verdict, Verdict::Passed, "{answer:?}");
+        assert!(!answer.numbers.is_empty(), "{answer:?}");
+    }
+    for name in ["equal_bf16", "equal_f16"] {
+        let answer = ask(name, &bench);
+        let lacks = answer.because.contains("lacks the type");
+        assert!(answer.verdict == Verdict::Passed || lacks, "{answer:?}");
+    }
+}
+
+#[test]
+fn what_depends_on_a_gpu_is_never_passed_without_one() {
+    let Some(device) = common::vulkan() else {
+        return;
+    };
+    let bench = on(device);
+    for name in ["overlap", "runner_stall", "kernel_rate"] {
+        let answer = ask(name, &bench);
+        assert_eq!(answer.verdict, Verdict::Measured, "{answer:?}");
+    }
+    for name in ["compiler", "upload_rate", "no_staging"] {
+        let answer = ask(name, &bench);
+        assert_eq!(answer.verdict, Verdict::NotRun, "{answer:?}");
+        assert!(answer.because.contains("needs CUDA"), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_cpu_trains_and_has_nothing_else_to_say() {
+    let bench = on(Device::flex());
+    for check in checks::all() {
+        let answer = run::answer(&check, &bench);
+        let expected = match check.name {
+            "training" => Verdict::Measured,
+            _ => Verdict::NotRun,
+        };
+        assert_eq!(answer.verdict, expected, "{answer:?}");
+    }
+}
+
+fn check(name: &'static str, run: fn(&Bench) -> anyhow::Result<check::Outcome>) -> Check {
+    let asks = "Is it so?";
+    Check { name, asks, run }
+}
+
+fn go_through(checks: Vec<Check>, arguments: &[&str]) -> report::Report {
+    let arguments = [&["gpu_check"], arguments].concat();
+    let options = options::Options::parse_from(arguments);
+    let mut report = report::Report::new("a device", "Small");
+    run::go_through(checks, on(Device::flex()), &options, &mut report).unwrap();
+    report
+}
+
+#[test]
+fn a_panic_and_an_error_fail_their_own_check() {
+    let checks = vec![
+        check("panics", |_| panic!("an injected panic")),
+        check("errs", |_| anyhow::bail!("an injected error")),
+        check("finds", |_| Finding::new("a rule").must(false).found()),
+        check("passes", |_| {
+            Finding::new("a rule").number("n", 1.0, "").found()
+        }),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("report.json");
+    let report = go_through(checks, &["--json", json.to_str().unwrap()]);
+    let verdicts: Vec<Verdict> = report.checks.iter().map(|answer| answer.verdict).collect();
+    let failed = Verdict::Failed;
+    assert_eq!(verdicts, [failed, failed, failed, Verdict::Passed]);
+    assert_eq!((report.failed, report.passed), (3, 1));
+    assert!(report.checks[0].because.contains("an injected panic"));
+    assert!(report.checks[1].because.contains("an injected error"));
+    let table = report.table();
+    assert!(table.contains("FAILED    panics") && table.contains("passed    passes"));
+    let text = std::fs::read_to_string(json).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["failed"], 3);
+    assert_eq!(json["checks"][3]["numbers"][0]["value"], 1.0);
+    assert_eq!(json["checks"][3]["verdict"], "passed");
+}
+
+#[test]
+fn a_check_that_does_not_end_fails_and_the_rest_is_not_run() {
+    let checks = vec![
+        check("hangs", |_| {
+            loop {
+                std::thread::park();
+            }
+        }),
+        check("waits", |_| Finding::new("a rule").found()),
+    ];
+    let report = go_through(checks, &["--limit", "0"]);
+    let verdicts: Vec<Verdict> = report.checks.iter().map(|answer| answer.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Failed, Verdict::NotRun]);
+}
+
+#[test]
+fn an_unknown_check_is_refused_and_a_missing_gpu_has_a_code_of_its_own() {
+    let run = |arguments: &[&str]| {
+        let arguments = [&["gpu_check"], arguments].concat();
+        run::run(&options::Options::parse_from(arguments))
+    };
+    let error = run(&["--only", "nothing"]).unwrap_err();
+    assert!(error.to_string().contains("there is no check `nothing`"));
+    #[cfg(not(feature = "cuda"))]
+    {
+        let code = run(&["--device", "cuda"]).unwrap();
+        assert_eq!(
+            format!("{code:?}"),
+            format!("{:?}", std::process::ExitCode::from(3))
+        );
+    }
+}
