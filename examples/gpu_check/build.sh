@@ -6,6 +6,7 @@
 #
 # leaves FOLDER/gpu_check/ and FOLDER/gpu_check.tar.xz (default: gpu_check-bundle in Cargo's target
 # folder). Needs Debian's LLVM 22 (installed here when run as root), Python with pip, and PyPI.
+# PROFILE=dev builds less optimised code in half the time, to try the script.
 #
 # Burn's CUDA back end links LLVM even where kernels are compiled by NVRTC, and downloads a build of it
 # in a build script. A folder that looks like that download, and leads to Debian's LLVM, takes its place.
@@ -24,6 +25,8 @@ wheels=(
   nvidia-cuda-nvcc-cu12==12.6.85
 )
 limit_mib=60
+profile=${PROFILE:-release}
+case $profile in dev) folder=debug ;; *) folder=$profile ;; esac
 
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
@@ -89,7 +92,7 @@ say "gpu_check"
 # The bindings of the driver are those of the release whose compiler is carried.
 unset DOCS_RS
 export CUDARC_CUDA_VERSION=${cuda/./0}0 CARGO_TARGET_DIR=$target CARGO_TERM_PROGRESS_WHEN=never
-cargo build --release --locked --workspace --features cuda-nvrtc --example gpu_check
+cargo build --profile "$profile" --locked --workspace --features cuda-nvrtc --example gpu_check
 
 say "NVRTC and headers"
 mkdir -p "$target/gpu_check-wheels"
@@ -106,7 +109,7 @@ say "bundle"
 bundle=$out/gpu_check
 rm -rf "$bundle"
 mkdir -p "$bundle/lib" "$bundle/cuda/include" "$bundle/licences"
-strip -o "$bundle/gpu_check" "$target/release/examples/gpu_check"
+strip -o "$bundle/gpu_check" "$target/$folder/examples/gpu_check"
 install -m 755 examples/gpu_check/run.sh "$bundle/run.sh"
 cp "$unpacked"/nvidia/cuda_nvrtc/lib/libnvrtc*.so.* "$bundle/lib/"
 # The name that is looked for first.

@@ -62,7 +62,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     let busy = std::thread::scope(|scope| {
         let asking =
             scope.spawn(|| round_trips(&bench.device, &|| crossing.load(Ordering::Relaxed)));
-        let uploads = || -> Result<()> {
+        let mut uploads = || -> Result<()> {
             for _ in 0..batches {
                 passing.next().context("too few batches")??;
             }
