@@ -135,7 +135,7 @@ pub fn float32(bench: &Bench) -> Result<Outcome> {
         Ok(())
     };
     for order in [MaskOrder::NormaliseFirst, MaskOrder::MaskFirst] {
-        let small = Case::new(TINY, 5, 24).with_window(1, 2).with_order(order);
+        let small = Case::new(TINY, 5, 16).with_window(1, 2).with_order(order);
         compare(&small, usize::MAX)?;
     }
     if bench.cuda.is_some() {
@@ -197,7 +197,7 @@ fn narrow(bench: &Bench, precision: Precision) -> Result<Outcome> {
         };
         comparison.run(&mut distance)
     };
-    let small = Case::new(TINY, 5, 24).with_window(1, 2);
+    let small = Case::new(TINY, 5, 16).with_window(1, 2);
     compare(&small, DevicePath::Kernel, usize::MAX)?;
     if bench.cuda.is_some() {
         compare(&small, DevicePath::Operations, usize::MAX)?;

@@ -66,8 +66,10 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
     }
-    let (shape, rows) = bench.pick((ONE_DEGREE, 40), (ONE_DEGREE, 16), (TINY, 12));
-    let loader = in_order(Case::new(shape, 77, rows).dataset()?, AHEAD, bench)?;
+    let (shape, rows) = bench.pick((ONE_DEGREE, 40), (ONE_DEGREE, 16), (TINY, 7));
+    let channels = bench.pick(77, 77, 5);
+    let dataset = Case::new(shape, channels, rows).dataset()?;
+    let loader = in_order(dataset, AHEAD, bench)?;
     epochs(&loader, 3)?;
     early_drops(&loader, 40)?;
     out(&loader);

@@ -23,7 +23,8 @@ struct Seen {
 }
 
 fn watch(bench: &Bench, prefetch: Prefetch, batches: usize) -> Result<Seen> {
-    let dataset = Case::new(TINY, 5, 504).dataset()?;
+    let rows = bench.pick(504, 504, 104);
+    let dataset = Case::new(TINY, 5, rows).dataset()?;
     let loader = in_order(dataset, prefetch, bench)?;
     let mut seen = Seen::default();
     while seen.batches < batches {
@@ -42,7 +43,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
     }
-    let batches = bench.pick(10_000, 2_000, 501);
+    let batches = bench.pick(10_000, 2_000, 100);
     // Read when asked for, nothing else is under way when a batch is handed out.
     let on_demand = watch(bench, ON_DEMAND, batches)?;
     // Ahead, one batch crosses, the queue's wait, and one is being read.

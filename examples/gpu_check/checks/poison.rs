@@ -50,8 +50,9 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
         return not_run(NEEDS_LANE);
     }
     let shape = bench.pick(PlaneShape { ny: 90, nx: 180 }, TINY, TINY);
-    let batches = bench.pick(2_000, 1_000, 200);
-    let dataset = Case::new(shape, 20, 104).dataset()?;
+    let batches = bench.pick(2_000, 1_000, 40);
+    let (channels, rows) = bench.pick((20, 104), (20, 104), (5, 24));
+    let dataset = Case::new(shape, channels, rows).dataset()?;
     // CUDA has to give the CPU's bits; where a division may differ, the device judges itself.
     let reference = match bench.cuda {
         Some(_) => Device::flex(),

@@ -12,6 +12,7 @@ use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
 use burn_om4::Timeline;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// Batches until host buffers and both streams are warm: page-locking stops the driver.
@@ -19,25 +20,40 @@ const COLD: usize = 6;
 /// A runner that waits for a transfer waits for all of it.
 const MOST: f64 = 0.5;
 
-/// Round trips of the smallest piece of work, seconds.
-fn round_trips(device: &Device, go_on: &dyn Fn() -> bool) -> Result<Vec<f64>> {
-    let one = Tensor::<1>::ones([1], device);
-    let ask = || -> Result<()> {
-        let two = (one.clone() + 1.0).into_data().try_to_vec::<f32>()?;
-        ensure!(two == [2.0], "1 + 1 is {two:?}");
-        Ok(())
-    };
-    for _ in 0..20 {
-        ask()?;
+/// Asks for the smallest piece of work, and waits for the answer.
+struct Asking {
+    one: Tensor<1>,
+}
+
+impl Asking {
+    /// On the stream of this thread; warm when it returns.
+    fn new(device: &Device) -> Result<Self> {
+        let asking = Self {
+            one: Tensor::ones([1], device),
+        };
+        for _ in 0..20 {
+            asking.round_trip()?;
+        }
+        Ok(asking)
     }
-    let mut seconds = Vec::new();
-    while go_on() {
+
+    /// Seconds.
+    fn round_trip(&self) -> Result<f64> {
         let started = Instant::now();
-        ask()?;
-        seconds.push(started.elapsed().as_secs_f64());
-        std::thread::sleep(Duration::from_micros(200));
+        let two = (self.one.clone() + 1.0).into_data().try_to_vec::<f32>()?;
+        ensure!(two == [2.0], "1 + 1 is {two:?}");
+        Ok(started.elapsed().as_secs_f64())
     }
-    Ok(seconds)
+
+    /// One and more, as long as it is told to go on.
+    fn round_trips(&self, go_on: &dyn Fn() -> bool) -> Result<Vec<f64>> {
+        let mut seconds = vec![self.round_trip()?];
+        while go_on() {
+            seconds.push(self.round_trip()?);
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(seconds)
+    }
 }
 
 pub fn run(bench: &Bench) -> Result<Outcome> {
@@ -53,31 +69,37 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     for _ in 0..COLD {
         passing.next().context("too few batches")??;
     }
-    // Nothing crosses: the batch after this one waits on the device.
-    std::thread::sleep(Duration::from_millis(300));
-    let until = Instant::now() + Duration::from_millis(500);
-    let quiet = round_trips(&bench.device, &|| Instant::now() < until)?;
-
-    let crossing = AtomicBool::new(true);
-    let busy = std::thread::scope(|scope| {
-        let asking =
-            scope.spawn(|| round_trips(&bench.device, &|| crossing.load(Ordering::Relaxed)));
+    let crossing = AtomicBool::new(false);
+    let (tell, told) = channel();
+    let [quiet, busy] = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| -> Result<[Vec<f64>; 2]> {
+            let asking = Asking::new(&bench.device)?;
+            // Nothing crosses yet: the batch after this one waits on the device.
+            let until = Instant::now() + Duration::from_millis(500);
+            let quiet = asking.round_trips(&|| Instant::now() < until)?;
+            crossing.store(true, Ordering::Relaxed);
+            tell.send(())?;
+            let busy = asking.round_trips(&|| crossing.load(Ordering::Relaxed))?;
+            Ok([quiet, busy])
+        });
         let mut uploads = || -> Result<()> {
-            for _ in 0..batches {
-                passing.next().context("too few batches")??;
+            // The asking thread may have failed: then it says so itself.
+            if told.recv().is_ok() {
+                for _ in 0..batches {
+                    passing.next().context("too few batches")??;
+                }
             }
             Ok(())
         };
         let outcome = uploads();
         crossing.store(false, Ordering::Relaxed);
-        let busy = asking
+        let asked = asking
             .join()
-            .map_err(|_| anyhow!("the asking thread panicked"));
-        outcome.and(busy?)
+            .map_err(|_| anyhow!("the asking thread panicked"))?;
+        outcome.and(asked)
     })?;
     let upload = median(upload_seconds(&timeline).split_off(COLD));
     let longest = |trips: &[f64]| trips.iter().copied().fold(0.0, f64::max);
-    ensure!(!busy.is_empty(), "nothing was asked while planes crossed");
     let worst = longest(&busy);
     Finding::new(
         "the longest round trip takes less than half an upload: a runner that waited for a transfer \
