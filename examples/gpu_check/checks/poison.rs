@@ -14,11 +14,11 @@ use burn::tensor::{Device, Tensor};
 use burn_om4::{ModelBatch, OceanBatcher, OceanDataset, Order, PlaneShape, Prefetch, PrefetchTo};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Mixes every value with its place.
+/// Mixes every value with its place. The sign of a zero does not count.
 fn checksum(tensor: Tensor<4>) -> Result<u64> {
     let values = tensor.into_data().try_to_vec::<f32>()?;
     let mix = |sum: u64, value: &f32| {
-        (sum ^ u64::from(value.to_bits()))
+        (sum ^ u64::from((value + 0.0).to_bits()))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29)
     };

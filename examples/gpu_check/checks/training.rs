@@ -18,6 +18,8 @@ use std::time::Instant;
 /// Of the step, waiting for the next batch.
 const MOST: f64 = 0.02;
 const BATCH: usize = 2;
+/// For either measurement, about.
+const SECONDS: f64 = 40.0;
 
 /// Sizes of the run.
 #[derive(Clone)]
@@ -50,7 +52,8 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     let full = Size {
         grid: (180, 360),
         rows: 64,
-        widths: vec![32, 48, 64, 96],
+        // Few shapes: each is a dozen kernels to compile and to choose among.
+        widths: vec![48, 64],
         cold: 8,
         steps: 100,
     };
@@ -99,8 +102,12 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     let warming = warming.elapsed().as_secs_f64();
 
     let same = next()?;
-    let mut alone = Vec::with_capacity(size.steps);
-    for _ in 0..size.steps {
+    let one = Instant::now();
+    trainer.step(&same)?;
+    let fit = (SECONDS / one.elapsed().as_secs_f64()) as usize;
+    let steps = fit.clamp(5, size.steps);
+    let mut alone = Vec::with_capacity(steps);
+    for _ in 0..steps {
         let started = Instant::now();
         trainer.step(&same)?;
         alone.push(started.elapsed().as_secs_f64());
@@ -108,8 +115,8 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     drop(same);
 
     let before = loader.counters().wait;
-    let mut with = Vec::with_capacity(size.steps);
-    for _ in 0..size.steps {
+    let mut with = Vec::with_capacity(steps);
+    for _ in 0..steps {
         let started = Instant::now();
         trainer.step(&next()?)?;
         with.push(started.elapsed().as_secs_f64());
@@ -123,6 +130,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
         MOST * 100.0
     ))
     .number("first steps", warming, "s")
+    .number("steps measured", steps as f64, "")
     .number("step, one batch again and again", alone * 1e3, "ms")
     .number("step, from the loader", with * 1e3, "ms")
     .number("exposed wait", exposed * 1e3, "ms")
