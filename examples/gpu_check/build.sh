@@ -26,7 +26,15 @@ wheels=(
 )
 limit_mib=60
 profile=${PROFILE:-release}
-case $profile in dev) folder=debug ;; *) folder=$profile ;; esac
+options=()
+case $profile in
+dev)
+  folder=debug
+  # The CPU's kernels: nothing here is trained on them.
+  options=(--config profile.dev.package.burn-flex.opt-level=1)
+  ;;
+*) folder=$profile ;;
+esac
 
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
@@ -92,7 +100,7 @@ say "gpu_check"
 # The bindings of the driver are those of the release whose compiler is carried.
 unset DOCS_RS
 export CUDARC_CUDA_VERSION=${cuda/./0}0 CARGO_TARGET_DIR=$target CARGO_TERM_PROGRESS_WHEN=never
-cargo build --profile "$profile" --locked --workspace --features cuda-nvrtc --example gpu_check
+cargo build --profile "$profile" "${options[@]}" --locked --workspace --features cuda-nvrtc --example gpu_check
 
 say "NVRTC and headers"
 mkdir -p "$target/gpu_check-wheels"
