@@ -7,7 +7,9 @@ use crate::planes::{Case, ONE_DEGREE, TINY};
 use anyhow::{Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device, Tensor};
-use burn_om4::{DevicePath, MaskOrder, ModelBatch, OceanBatcher, OceanDataset, Order, Precision};
+use burn_om4::{
+    DevicePath, MaskOrder, ModelBatch, OceanBatcher, OceanDataset, Order, Precision, Transfer,
+};
 
 /// Units in the last place of float32. CUDA divides correctly rounded, and so has to give the CPU's
 /// bits. Vulkan may be off by 2.5 in a division.
@@ -85,6 +87,7 @@ struct Comparison<'a> {
     order: Order,
     path: DevicePath,
     precision: Precision,
+    transfer: Transfer,
     batches: usize,
 }
 
@@ -93,6 +96,7 @@ impl Comparison<'_> {
         let make = |device: &Device, path: DevicePath| {
             let batcher = OceanBatcher::new(self.dataset.clone())
                 .with_precision(self.precision)
+                .with_transfer(self.transfer)
                 .with_device_path(path);
             let ahead = path == DevicePath::Kernel;
             let prefetch = if ahead { AHEAD } else { ON_DEMAND };
@@ -127,6 +131,7 @@ pub fn float32(bench: &Bench) -> Result<Outcome> {
                     order: order.clone(),
                     path,
                     precision: Precision::F32,
+                    transfer: Transfer::Raw,
                     batches,
                 };
                 comparison.run(distance)?;
@@ -186,23 +191,27 @@ fn narrow(bench: &Bench, precision: Precision) -> Result<Outcome> {
         return not_run("this device lacks the type");
     }
     let mut distance = Distance::default();
-    let mut compare = |case: &Case, path: DevicePath, batches: usize| {
+    let mut compare = |case: &Case, path: DevicePath, transfer: Transfer, batches: usize| {
         let comparison = Comparison {
             bench,
             dataset: &case.dataset()?,
             order: Order::Sequential,
             path,
             precision,
+            transfer,
             batches,
         };
         comparison.run(&mut distance)
     };
     let small = Case::new(TINY, 5, 16).with_window(1, 2);
-    compare(&small, DevicePath::Kernel, usize::MAX)?;
+    let raw = Transfer::Raw;
+    compare(&small, DevicePath::Kernel, raw, usize::MAX)?;
+    // Rounded by the readers, half the bytes cross.
+    compare(&small, DevicePath::Kernel, Transfer::Prepared, usize::MAX)?;
     if bench.cuda.is_some() {
-        compare(&small, DevicePath::Operations, usize::MAX)?;
+        compare(&small, DevicePath::Operations, raw, usize::MAX)?;
         let large = Case::new(ONE_DEGREE, 77, 16);
-        compare(&large, DevicePath::Kernel, bench.pick(4, 1, 1))?;
+        compare(&large, DevicePath::Kernel, raw, bench.pick(4, 1, 1))?;
     }
     ensure!(distance.values > 0, "nothing was compared");
     let (allowed, rule) = match bench.cuda {
