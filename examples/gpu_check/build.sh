@@ -65,27 +65,28 @@ real=/usr/lib/llvm-$llvm
 version=$(sed -n '/^name = "tracel-llvm-bundler"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
 export XDG_DATA_HOME=$target/llvm-in-place
 place=$XDG_DATA_HOME/tracel/tracel-llvm-$version
-rm -rf "$place"
-mkdir -p "$place/bin" "$place/include/llvm/Config"
-touch "$place/.tracel-llvm-installed"
-# Headers as they are, but for the lists of targets: only those that are linked for anyhow.
-ln -s "$real/include/llvm-c" "$place/include/llvm-c"
-for header in "$real"/include/llvm/*; do
-  [ "$(basename "$header")" = Config ] || ln -s "$header" "$place/include/llvm/"
-done
-for header in "$real"/include/llvm/Config/*; do
-  ln -s "$header" "$place/include/llvm/Config/"
-done
-for list in Targets AsmPrinters AsmParsers Disassemblers; do
-  rm "$place/include/llvm/Config/$list.def"
-  grep -v -E '^LLVM_[A-Z_]+\(' "$real/include/llvm/Config/$list.def" |
-    sed '/^#undef/,$d' >"$place/include/llvm/Config/$list.def"
-  for name in NVPTX X86; do
-    grep -E "^LLVM_[A-Z_]+\($name\)" "$real/include/llvm/Config/$list.def" || true
-  done >>"$place/include/llvm/Config/$list.def"
-  sed -n '/^#undef/,$p' "$real/include/llvm/Config/$list.def" >>"$place/include/llvm/Config/$list.def"
-done
-cat >"$place/bin/llvm-config" <<WRAPPER
+# Made once: Cargo would build everything anew that depends on a newer one.
+if [ ! -e "$place/.tracel-llvm-installed" ]; then
+  rm -rf "$place"
+  mkdir -p "$place/bin" "$place/include/llvm/Config"
+  # Headers as they are, but for the lists of targets: only those that are linked for anyhow.
+  ln -s "$real/include/llvm-c" "$place/include/llvm-c"
+  for header in "$real"/include/llvm/*; do
+    [ "$(basename "$header")" = Config ] || ln -s "$header" "$place/include/llvm/"
+  done
+  for header in "$real"/include/llvm/Config/*; do
+    ln -s "$header" "$place/include/llvm/Config/"
+  done
+  for list in Targets AsmPrinters AsmParsers Disassemblers; do
+    rm "$place/include/llvm/Config/$list.def"
+    grep -v -E '^LLVM_[A-Z_]+\(' "$real/include/llvm/Config/$list.def" |
+      sed '/^#undef/,$d' >"$place/include/llvm/Config/$list.def"
+    for name in NVPTX X86; do
+      grep -E "^LLVM_[A-Z_]+\($name\)" "$real/include/llvm/Config/$list.def" || true
+    done >>"$place/include/llvm/Config/$list.def"
+    sed -n '/^#undef/,$p' "$real/include/llvm/Config/$list.def" >>"$place/include/llvm/Config/$list.def"
+  done
+  cat >"$place/bin/llvm-config" <<WRAPPER
 #!/bin/sh
 # Debian's llvm-config, without a library that Debian does not ship, and with names for paths.
 case "\$*" in
@@ -93,7 +94,9 @@ case "\$*" in
 *) "$real/bin/llvm-config" "\$@" | sed -e 's/-lPolly\(ISL\)\?\( \|\$\)/ /g' -e 's|/[^ ]*/lib\([a-z0-9]*\)\.so|-l\1|g' ;;
 esac
 WRAPPER
-chmod +x "$place/bin/llvm-config"
+  chmod +x "$place/bin/llvm-config"
+  touch "$place/.tracel-llvm-installed"
+fi
 "$place/bin/llvm-config" --version --system-libs --link-static
 
 say "gpu_check"
