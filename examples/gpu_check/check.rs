@@ -5,6 +5,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 /// A question, and the code that answers it on a device.
+#[derive(Clone, Copy)]
 pub struct Check {
     pub name: &'static str,
     pub asks: &'static str,
