@@ -105,7 +105,7 @@ fn go_through(checks: Vec<Check>, arguments: &[&str]) -> report::Report {
     let arguments = [&["gpu_check"], arguments].concat();
     let options = options::Options::parse_from(arguments);
     let mut report = report::Report::new("a device", "Small");
-    run::go_through(checks, on(Device::flex()), &options, &mut report).unwrap();
+    run::go_through(&checks, on(Device::flex()), &options, &mut report).unwrap();
     report
 }
 

@@ -50,7 +50,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     };
     let mut report = Report::new(&device, &format!("{:?}", bench.scale));
     eprintln!("{device}: {} checks", checks.len());
-    go_through(checks, bench, options, &mut report)?;
+    go_through(&checks, bench, options, &mut report)?;
     print!("{}", report.table());
     Ok(match report.failed {
         0 => ExitCode::SUCCESS,
@@ -104,7 +104,7 @@ fn open(options: &Options) -> Result<Option<Bench>> {
 
 /// Runs the checks on one thread, whose stream they share, and watches the clock from this one.
 pub fn go_through(
-    checks: Vec<Check>,
+    checks: &[Check],
     bench: Bench,
     options: &Options,
     report: &mut Report,
@@ -115,7 +115,7 @@ pub fn go_through(
         "{bar:30} {pos}/{len} {msg} {elapsed}",
     )?);
     bar.enable_steady_tick(Duration::from_millis(200));
-    let asked = checks.clone();
+    let asked = checks.to_vec();
     let (sender, answers) = channel();
     std::thread::Builder::new()
         .name("gpu-check".into())
