@@ -49,6 +49,13 @@ pub fn in_order(dataset: OceanDataset, prefetch: Prefetch, bench: &Bench) -> Res
     loader(batcher, Order::Sequential, 1, prefetch, &bench.device)
 }
 
+/// Bytes of raw planes of a batch, over those that were delivered.
+pub fn batch_bytes(loader: &OceanLoader) -> f64 {
+    let counters = loader.counters();
+    let plane = loader.batcher().dataset().context(0).shape().cells() * size_of::<f32>();
+    counters.unique_planes as f64 / counters.batches.max(1) as f64 * plane as f64
+}
+
 /// Seconds of every upload that the timeline has seen, in order.
 pub fn upload_seconds(timeline: &Timeline) -> Vec<f64> {
     let json = timeline.to_json();

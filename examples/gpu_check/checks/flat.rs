@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, NEEDS_LANE};
 use crate::check::{Finding, Outcome, not_run};
-use crate::loaders::{AHEAD, in_order};
+use crate::loaders::{AHEAD, batch_bytes, in_order};
 use crate::planes::{Case, ONE_DEGREE, TINY};
 use crate::process::resident_bytes;
 use anyhow::Result;
@@ -80,8 +80,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     let lost = out(&loader);
     let after = memory(bench, &loader)?;
 
-    let counters = loader.counters();
-    let batch = counters.bytes_uploaded as f64 / counters.batches.max(1) as f64;
+    let batch = batch_bytes(&loader);
     // A batch that leaks in every pass would be 220 of them. The allocators of host and device may
     // round up now and then; software devices keep everything in host memory.
     let allowed = (4.0 * batch).max(64e6);

@@ -9,7 +9,7 @@
 
 use crate::bench::{Bench, NEEDS_CUDA};
 use crate::check::{Finding, Outcome, not_run};
-use crate::loaders::{AHEAD, loader, ordinary_pool, page_locked_pool};
+use crate::loaders::{AHEAD, batch_bytes, loader, ordinary_pool, page_locked_pool};
 use crate::planes::{Case, ONE_DEGREE};
 use crate::process::runner_seconds;
 use anyhow::{Context, Result};
@@ -74,11 +74,11 @@ fn seconds_per_gb(
     for _ in 0..12 {
         passing.next().transpose()?;
     }
-    let (started, before, uploaded) = (Instant::now(), runner_time()?, loader.counters());
+    let (started, before) = (Instant::now(), runner_time()?);
     for _ in 0..batches {
         passing.next().transpose()?;
     }
     let busy = runner_time()? - before - idle * started.elapsed().as_secs_f64();
-    let bytes = loader.counters().bytes_uploaded - uploaded.bytes_uploaded;
-    Ok(busy.max(0.0) / (bytes as f64 / 1e9))
+    // As many batches have crossed as were taken: the next one is always there.
+    Ok(busy.max(0.0) / (batches as f64 * batch_bytes(&loader) / 1e9))
 }

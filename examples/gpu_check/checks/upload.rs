@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, NEEDS_CUDA};
 use crate::check::{Finding, Outcome, not_run};
-use crate::loaders::{AHEAD, in_order, median, page_locked_pool, upload_seconds};
+use crate::loaders::{AHEAD, batch_bytes, in_order, median, page_locked_pool, upload_seconds};
 use crate::planes::{Case, QUARTER_DEGREE};
 use anyhow::{Result, ensure};
 use burn::data::dataloader::DataLoader;
@@ -25,8 +25,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     for batch in loader.iter().take(batches) {
         batch?;
     }
-    let counters = loader.counters();
-    let bytes = counters.bytes_uploaded as f64 / counters.batches as f64;
+    let bytes = batch_bytes(&loader);
     let uploads = upload_seconds(&timeline).split_off(COLD.min(batches));
     ensure!(!uploads.is_empty(), "no upload was recorded");
     let lane = bytes / median(uploads) / 1e9;
