@@ -28,7 +28,7 @@ pub(crate) enum Buffers {
     /// One buffer per tensor.
     Prepared(PreparedFields),
     /// One buffer per read group.
-    Raw(RawGroups),
+    Raw(Box<RawGroups>),
     /// The same, on their way to the device.
     #[cfg(feature = "cube")]
     Crossing(crate::lane::Crossing),
@@ -90,9 +90,11 @@ impl HostBatch {
         };
         let buffers = match by {
             PreparedBy::Reader => Buffers::Prepared(reading.prepared(source, plan)?),
-            PreparedBy::Operations => Buffers::Raw(reading.raw(source, plan, held, in_place)?),
+            PreparedBy::Operations => {
+                Buffers::Raw(reading.raw(source, plan, held, in_place)?.into())
+            }
             PreparedBy::Kernel => {
-                Buffers::Raw(reading.raw(source, plan, held, Arrangement::new)?)
+                Buffers::Raw(reading.raw(source, plan, held, Arrangement::new)?.into())
             }
         };
         let Reading {

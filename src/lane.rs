@@ -103,7 +103,7 @@ impl DeviceLane {
         let buffers = match (&self.way, host.buffers) {
             #[cfg(feature = "cube")]
             (Way::Kernel(uploader), Buffers::Raw(groups)) => {
-                Buffers::Crossing(Crossing::start(groups, uploader, log))
+                Buffers::Crossing(Crossing::start(*groups, uploader, log))
             }
             (_, buffers) => buffers,
         };
@@ -136,7 +136,7 @@ impl DeviceLane {
             let fields = match host.buffers {
                 Buffers::Prepared(fields) => log.record(Lane::Prepare, || finishing.ready(fields)),
                 Buffers::Raw(groups) => {
-                    log.record(Lane::Prepare, || finishing.by_operations(groups))
+                    log.record(Lane::Prepare, || finishing.by_operations(*groups))
                 }
                 #[cfg(feature = "cube")]
                 Buffers::Crossing(crossing) => {

@@ -172,7 +172,7 @@ fn damage_is_the_same_error_by_every_way_of_reading() {
             ErrorKind::Io,
             Box::new(|path| {
                 use std::os::unix::fs::PermissionsExt;
-                std::fs::set_permissions(path, PermissionsExt::from_mode(0)).unwrap();
+                std::fs::set_permissions(path, PermissionsExt::from_mode(0o000)).unwrap();
             }),
         ),
     ];

@@ -4,6 +4,7 @@
 //! A process has one reader pool, so each number of threads is a child process; a round runs every
 //! child once, and a child every method once. Ratios are taken inside a round.
 
+use crate::bench::median;
 use crate::meter::{Cost, forget, measure};
 use crate::stores::{Case, ChunkFile, NX, NY, PLANE_BYTES, SHARD};
 
@@ -249,13 +250,14 @@ fn forget_all(files: &[ChunkFile]) -> Result<()> {
 
 fn summary(name: &str, rounds: &BTreeMap<usize, Vec<Round>>, options: &Options) -> Vec<Row> {
     let mut rows = Vec::new();
-    let caches: [(&'static str, fn(&Round) -> &BTreeMap<String, Cost>); 2] =
-        [("warm", |r| &r.warm), ("cold", |r| &r.cold)];
+    type Costs = fn(&Round) -> &BTreeMap<String, Cost>;
+    let caches: [(&'static str, Costs); 2] = [("warm", |r| &r.warm), ("cold", |r| &r.cold)];
     let first_io = options.io[0].name();
     for (cache, of) in caches {
         for (&threads, these) in rounds {
             for io in options.io.iter().map(|io| io.name()) {
-                if !these.iter().all(|r| of(r).contains_key(io)) {
+                let measured = |r: &Round| [io, first_io].iter().all(|io| of(r).contains_key(*io));
+                if !these.iter().all(measured) {
                     continue;
                 }
                 let gigabytes = these[0].planes as f64 * PLANE_BYTES as f64 / 1e9;
@@ -283,12 +285,4 @@ fn summary(name: &str, rounds: &BTreeMap<usize, Vec<Round>>, options: &Options) 
         }
     }
     rows
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        n => (values[(n - 1) / 2] + values[n / 2]) / 2.0,
-    }
 }

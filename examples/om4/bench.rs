@@ -97,7 +97,7 @@ fn report(column: &Column, chunks: u64) -> Value {
     })
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => f64::NAN,

@@ -15,7 +15,7 @@ static GRANTED: Mutex<u64> = Mutex::new(0);
 /// when a store is opened, than as "too many open files" in the middle of an epoch.
 ///
 /// # Errors
-/// [`ErrorKind::Config`](crate::ErrorKind::Config): the limit of open files leaves too few.
+/// [`ErrorKind::Config`]: the limit of open files leaves too few.
 #[cfg(unix)]
 pub(crate) fn check(threads: usize, descriptors_per_thread: u64) -> Result<()> {
     let limit = match rlimit::Resource::NOFILE.get() {
