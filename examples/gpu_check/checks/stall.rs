@@ -5,6 +5,7 @@
 
 use crate::bench::{Bench, NEEDS_LANE};
 use crate::check::{Finding, Outcome, not_run};
+use crate::guard::Lower;
 use crate::loaders::{AHEAD, in_order, median, upload_seconds};
 use crate::planes::{Case, QUARTER_DEGREE, TINY};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -40,7 +41,9 @@ impl Asking {
     /// Seconds.
     fn round_trip(&self) -> Result<f64> {
         let started = Instant::now();
-        let two = (self.one.clone() + 1.0).into_data().try_to_vec::<f32>()?;
+        let two = (self.one.clone() + 1.0)
+            .try_into_data()?
+            .try_to_vec::<f32>()?;
         ensure!(two == [2.0], "1 + 1 is {two:?}");
         Ok(started.elapsed().as_secs_f64())
     }
@@ -72,7 +75,11 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     let crossing = AtomicBool::new(false);
     let (tell, told) = channel();
     let [quiet, busy] = std::thread::scope(|scope| {
+        // A panic of this thread ends the other one too.
+        let until_done = Lower(&crossing);
         let asking = scope.spawn(|| -> Result<[Vec<f64>; 2]> {
+            // Its own: when it ends early, nobody waits for the word.
+            let tell = tell;
             let asking = Asking::new(&bench.device)?;
             // Nothing crosses yet: the batch after this one waits on the device.
             let until = Instant::now() + Duration::from_millis(500);
@@ -92,7 +99,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
             Ok(())
         };
         let outcome = uploads();
-        crossing.store(false, Ordering::Relaxed);
+        drop(until_done);
         let asked = asking
             .join()
             .map_err(|_| anyhow!("the asking thread panicked"))?;
