@@ -4,7 +4,7 @@ use clap::Parser;
 use std::path::PathBuf;
 
 /// Answers, on a machine with a GPU, what cannot be seen without one. Exits with 0 when everything
-/// that was run passed, 1 when something failed, 3 when there is no GPU.
+/// that was run passed, 1 when something failed, 2 when it could not begin, 3 when there is no GPU.
 #[derive(Parser)]
 pub struct Options {
     /// Device to check: auto, cuda, cuda:N, vulkan or cpu. Without a GPU most checks have nothing to
