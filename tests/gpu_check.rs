@@ -4,6 +4,8 @@
 // Some of it is for the command line and for CUDA alone.
 #![allow(dead_code)]
 
+#[path = "../examples/gpu_check/apart.rs"]
+mod apart;
 #[path = "../examples/gpu_check/bench.rs"]
 mod bench;
 #[path = "../examples/gpu_check/check.rs"]
@@ -13,6 +15,8 @@ mod checks;
 mod common;
 #[path = "../examples/gpu_check/cuda.rs"]
 mod cuda;
+#[path = "../examples/gpu_check/guard.rs"]
+mod guard;
 #[path = "../examples/gpu_check/loaders.rs"]
 mod loaders;
 #[path = "../examples/samudra_train/optimiser.rs"]
@@ -27,6 +31,8 @@ mod process;
 mod report;
 #[path = "../examples/gpu_check/run.rs"]
 mod run;
+#[path = "../examples/gpu_check/spread.rs"]
+mod spread;
 #[path = "../examples/samudra_train/train.rs"]
 mod train;
 
@@ -34,12 +40,14 @@ use bench::{Bench, Scale};
 use burn::tensor::Device;
 use check::{Answer, Check, Finding, Verdict};
 use clap::Parser;
+use std::time::{Duration, Instant};
 
 fn on(device: Device) -> Bench {
     Bench {
         device,
         cuda: None,
         scale: Scale::Small,
+        ends: Instant::now() + Duration::from_secs(3600),
     }
 }
 
@@ -150,6 +158,71 @@ fn a_check_that_does_not_end_fails_and_the_rest_is_not_run() {
     let report = go_through(checks, &["--limit", "0"]);
     let verdicts: Vec<Verdict> = report.checks.iter().map(|answer| answer.verdict).collect();
     assert_eq!(verdicts, [Verdict::Failed, Verdict::NotRun]);
+}
+
+/// In a process each: what the shell script `does` stands for a check, and `$part` for its answer.
+#[cfg(unix)]
+fn go_apart(does: &[(&'static str, &'static str)], arguments: &[&str]) -> report::Report {
+    let arguments = [&["gpu_check"], arguments].concat();
+    let options = options::Options::parse_from(arguments);
+    let unasked = |&(name, _): &(&'static str, _)| check(name, |_| anyhow::bail!("not here"));
+    let checks: Vec<Check> = does.iter().map(unasked).collect();
+    let mut report = report::Report::new("a device", "Small");
+    let command = |check: &Check, part: &std::path::Path, _| {
+        let script = does.iter().find(|(name, _)| *name == check.name);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", script.unwrap().1]).env("part", part);
+        Ok(shell)
+    };
+    apart::go_through(&checks, &options, &mut report, &command).unwrap();
+    report
+}
+
+#[cfg(unix)]
+#[test]
+fn a_process_that_dies_or_hangs_fails_its_own_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("report.json");
+    let answers = r#"echo '{"checks": [{"name": "answers", "asks": "Is it so?", "verdict": "passed",
+        "numbers": [{"name": "n", "value": null, "unit": "s"}], "because": "a rule",
+        "seconds": 1.5}]}' > "$part""#;
+    let report = go_apart(
+        &[
+            ("hangs", "exec sleep 1000"),
+            ("dies", "kill -9 $$"),
+            ("gives up", "exit 2"),
+            ("garbles", "echo '{' > \"$part\""),
+            ("answers", answers),
+        ],
+        &["--each", "1", "--json", json.to_str().unwrap()],
+    );
+    let failed = Verdict::Failed;
+    let verdicts: Vec<Verdict> = report.checks.iter().map(|answer| answer.verdict).collect();
+    assert_eq!(verdicts, [failed, failed, failed, failed, Verdict::Passed]);
+    let because = |at: usize| report.checks[at].because.as_str();
+    assert!(because(0).contains("did not end within 1 s"));
+    assert!(because(1).contains("left no answer: signal: 9"));
+    assert!(because(2).contains("left no answer: exit status: 2"));
+    assert!(because(3).contains("understanding its answer"));
+    let number = &report.checks[4].numbers[0];
+    assert!(number.value.is_nan() && number.unit == "s");
+    assert_eq!((report.checks[4].seconds, because(4)), (1.5, "a rule"));
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!((&json["failed"], &json["passed"]), (&4.into(), &1.into()));
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_started_when_the_time_is_over_and_no_file_ends_the_run() {
+    let arguments = ["--limit", "0", "--json", "/dev/null/not a folder"];
+    let report = go_apart(&[("late", "exit 0"), ("later", "exit 0")], &arguments);
+    assert_eq!((report.not_run, report.checks.len()), (2, 2));
+    assert!(
+        report.checks[0]
+            .because
+            .contains("the limit of 0 s was over")
+    );
 }
 
 #[test]

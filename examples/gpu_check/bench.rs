@@ -2,6 +2,7 @@
 
 use crate::cuda::Cuda;
 use burn::tensor::Device;
+use std::time::Instant;
 
 /// What every check is given.
 pub struct Bench {
@@ -9,6 +10,8 @@ pub struct Bench {
     /// The driver's view of the same device, where it is a CUDA device.
     pub cuda: Option<Cuda>,
     pub scale: Scale,
+    /// When its time is over.
+    pub ends: Instant,
 }
 
 /// How much is measured.

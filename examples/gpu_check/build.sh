@@ -106,12 +106,13 @@ export CUDARC_CUDA_VERSION=${cuda/./0}0 CARGO_TARGET_DIR=$target CARGO_TERM_PROG
 cargo build --profile "$profile" "${options[@]}" --locked --workspace --features cuda-nvrtc --example gpu_check
 
 say "NVRTC and headers"
+# Wheels of an earlier run would be packed too.
+rm -rf "$target/gpu_check-wheels"
 mkdir -p "$target/gpu_check-wheels"
 python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
   --platform manylinux2014_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2010_x86_64 \
   --dest "$target/gpu_check-wheels" "${wheels[@]}"
 unpacked=$target/gpu_check-wheels/unpacked
-rm -rf "$unpacked"
 for wheel in "$target"/gpu_check-wheels/*.whl; do
   python3 -m zipfile -e "$wheel" "$unpacked"
 done
@@ -154,4 +155,7 @@ size=$(stat -c %s "$out/gpu_check.tar.xz")
 mib=$(((size + (1 << 20) - 1) >> 20))
 ls -l "$bundle" "$bundle/lib"
 echo "$out/gpu_check.tar.xz: $size bytes, $mib MiB of at most $limit_mib"
-[ "$mib" -lt "$limit_mib" ]
+if [ "$size" -gt $((limit_mib << 20)) ]; then
+  echo "the bundle is larger than $limit_mib MiB" >&2
+  exit 1
+fi

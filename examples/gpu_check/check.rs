@@ -1,8 +1,10 @@
 //! What a check is, and what it says.
 
 use crate::bench::Bench;
+use crate::spread::Spread;
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
 
 /// A question, and the code that answers it on a device.
 #[derive(Clone, Copy)]
@@ -29,14 +31,20 @@ pub struct Finding {
 }
 
 /// A measured number.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Number {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
+    #[serde(deserialize_with = "or_nan")]
     pub value: f64,
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// JSON has no word for infinity and NaN, and says null.
+fn or_nan<'de, D: Deserializer<'de>>(input: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(input)?.unwrap_or(f64::NAN))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Passed,
@@ -56,9 +64,26 @@ impl Finding {
         }
     }
 
-    pub fn number(mut self, name: &'static str, value: f64, unit: &'static str) -> Self {
-        self.numbers.push(Number { name, value, unit });
+    pub fn number(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: f64,
+        unit: &'static str,
+    ) -> Self {
+        self.numbers.push(Number {
+            name: name.into(),
+            value,
+            unit: unit.into(),
+        });
         self
+    }
+
+    /// The median under its name, with the extremes and how many there are.
+    pub fn spread(self, name: &str, spread: Spread, unit: &'static str) -> Self {
+        self.number(name.to_owned(), spread.median, unit)
+            .number(format!("{name}, minimum"), spread.least, unit)
+            .number(format!("{name}, maximum"), spread.most, unit)
+            .number(format!("{name}, count"), spread.count as f64, "")
     }
 
     /// Fails unless it `holds`.
@@ -91,13 +116,27 @@ pub fn not_run(why: &str) -> Result<Outcome> {
 }
 
 /// A check with its answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Answer {
-    pub name: &'static str,
-    pub asks: &'static str,
+    pub name: Cow<'static, str>,
+    pub asks: Cow<'static, str>,
     pub verdict: Verdict,
     pub numbers: Vec<Number>,
     /// The rule, the error, or why it was not run.
     pub because: String,
     pub seconds: f64,
+}
+
+impl Answer {
+    /// Nothing was measured.
+    pub fn without(check: &Check, verdict: Verdict, because: String) -> Self {
+        Self {
+            name: check.name.into(),
+            asks: check.asks.into(),
+            verdict,
+            numbers: Vec::new(),
+            because,
+            seconds: 0.0,
+        }
+    }
 }

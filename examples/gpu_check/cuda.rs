@@ -1,10 +1,10 @@
 //! What only the CUDA driver can say, and copies that are made without Burn.
 
 #[cfg(feature = "cuda")]
-pub use real::{Cuda, compile};
+pub use real::{Cuda, ask_driver, compile};
 
 #[cfg(not(feature = "cuda"))]
-pub use absent::{Cuda, compile};
+pub use absent::{Cuda, ask_driver, compile};
 
 /// A kernel that includes every header that CubeCL's kernels may include.
 #[cfg(feature = "cuda")]
@@ -13,7 +13,7 @@ const SOURCE: &str = include_str!("headers.cu");
 #[cfg(feature = "cuda")]
 mod real {
     use anyhow::{Context, Result, anyhow, ensure};
-    use cudarc::driver::{CudaContext, sys};
+    use cudarc::driver::{CudaContext, result, sys};
     use std::sync::Arc;
     use std::time::Instant;
 
@@ -104,6 +104,23 @@ mod real {
         }
     }
 
+    /// Whether the driver works, if there is one. No driver, and no device, are no errors.
+    ///
+    /// # Errors
+    /// The driver's own words, such as that the system is not yet initialised.
+    pub fn ask_driver() -> Result<()> {
+        // cudarc panics when it cannot load the library: ask first.
+        // SAFETY: looks for a shared library and runs none of our code.
+        if !unsafe { sys::is_culib_present() } {
+            return Ok(());
+        }
+        match result::init().and_then(|()| result::device::get_count()) {
+            Ok(_) => Ok(()),
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => Ok(()),
+            Err(error) => Err(error).context("the CUDA driver is installed, but does not work"),
+        }
+    }
+
     /// Compiles a kernel as CubeCL does, for an H100 or H200, and says with which NVRTC. Needs no
     /// GPU.
     ///
@@ -168,6 +185,10 @@ mod absent {
         pub fn keep_copying(&self, _: &mut [f32], _: &dyn Fn() -> bool) -> Result<u64> {
             match *self {}
         }
+    }
+
+    pub fn ask_driver() -> Result<()> {
+        Ok(())
     }
 
     pub fn compile() -> Result<String> {

@@ -1,5 +1,6 @@
 // Every header that a kernel of CubeCL's may include, and something of each that has to compile.
 #include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
 #include <cuComplex.h>
 #include <cuda/barrier>
 #include <cuda_bf16.h>

@@ -69,12 +69,6 @@ pub fn upload_seconds(timeline: &Timeline) -> Vec<f64> {
         .collect()
 }
 
-/// The middle one; 0 of none.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
 /// Memory that is overwritten as soon as it comes home: whoever still reads it is found out.
 pub struct Poisoning<A>(pub A);
 

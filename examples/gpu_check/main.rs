@@ -10,12 +10,15 @@
 //!
 //! `checks` has the questions, one file each; `planes` and `loaders` make what they are asked about;
 //! `cuda` and `process` are what the driver and the operating system say; `run` goes through them, and
-//! `report` prints what came out. A check that panics fails, and the others still run.
+//! `report` prints what came out. A check that panics fails, and the others still run; on CUDA, `apart`
+//! gives each a process of its own, because an error of CUDA's stays with the process.
 
+mod apart;
 mod bench;
 mod check;
 mod checks;
 mod cuda;
+mod guard;
 mod loaders;
 #[allow(dead_code)]
 #[path = "../samudra_train/optimiser.rs"]
@@ -25,6 +28,7 @@ mod planes;
 mod process;
 mod report;
 mod run;
+mod spread;
 #[allow(dead_code)]
 #[path = "../samudra_train/train.rs"]
 mod train;
@@ -32,7 +36,27 @@ mod train;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Warnings of CubeCL and of this crate, for whoever reads what an unattended run has left.
+struct Warnings;
+
+impl log::Log for Warnings {
+    fn enabled(&self, about: &log::Metadata<'_>) -> bool {
+        about.level() <= log::Level::Warn
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            eprintln!("{} {}: {}", record.level(), record.target(), record.args());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
 fn main() -> ExitCode {
+    if log::set_logger(&Warnings).is_ok() {
+        log::set_max_level(log::LevelFilter::Warn);
+    }
     let options = options::Options::parse();
     match run::run(&options) {
         Ok(code) => code,

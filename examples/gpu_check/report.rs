@@ -53,6 +53,13 @@ impl Report {
         std::fs::write(path, json + "\n").with_context(|| format!("writing {}", path.display()))
     }
 
+    /// Writes what there is by now; a file that cannot be written must not end the run.
+    pub fn keep(&self, path: Option<&Path>) {
+        if let Some(Err(error)) = path.map(|path| self.write(path)) {
+            eprintln!("warning: {error:#}");
+        }
+    }
+
     pub fn table(&self) -> String {
         let mut table = format!("\n{} ({})\n", self.device, self.scale);
         for answer in &self.checks {

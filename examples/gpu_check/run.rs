@@ -1,5 +1,6 @@
 //! From options to an exit code.
 
+use crate::apart;
 use crate::bench::{Bench, Scale};
 use crate::check::{Answer, Check, Outcome, Verdict};
 use crate::checks;
@@ -9,7 +10,9 @@ use crate::report::{Report, word};
 use anyhow::{Context, Result, ensure};
 use burn_om4::DeviceChoice;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -20,7 +23,7 @@ const FAILED: u8 = 1;
 const NO_GPU: u8 = 3;
 
 /// # Errors
-/// Options that make no sense, or a report that cannot be written.
+/// Options that make no sense, or a driver that does not work.
 pub fn run(options: &Options) -> Result<ExitCode> {
     if options.list {
         for check in checks::all() {
@@ -49,9 +52,19 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         None => format!("{:?}", bench.device),
     };
     let mut report = Report::new(&device, &format!("{:?}", bench.scale));
-    eprintln!("{device}: {} checks", checks.len());
-    go_through(&checks, bench, options, &mut report)?;
+    if !options.child {
+        eprintln!("{device}: {} checks", checks.len());
+    }
+    if !options.child && (bench.cuda.is_some() || options.apart) {
+        drop(bench);
+        let again = |check: &Check, part: &Path, limit| apart::again(options, check, part, limit);
+        apart::go_through(&checks, options, &mut report, &again)?;
+    } else {
+        go_through(&checks, bench, options, &mut report)?;
+    }
     print!("{}", report.table());
+    // A thread that hangs is not waited for.
+    std::io::stdout().flush().context("writing the table")?;
     Ok(match report.failed {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(FAILED),
@@ -78,6 +91,9 @@ fn open(options: &Options) -> Result<Option<Bench>> {
         "auto" => DeviceChoice::Cuda(0),
         name => name.parse()?,
     };
+    if let DeviceChoice::Cuda(_) = choice {
+        cuda::ask_driver()?;
+    }
     let device = match (choice.open(), choice) {
         (Ok(device), _) => device,
         (Err(error), DeviceChoice::Cuda(_)) => {
@@ -99,6 +115,7 @@ fn open(options: &Options) -> Result<Option<Bench>> {
         device,
         cuda,
         scale,
+        ends: Instant::now() + Duration::from_secs(options.limit),
     }))
 }
 
@@ -110,7 +127,15 @@ pub fn go_through(
     report: &mut Report,
 ) -> Result<()> {
     let started = Instant::now();
-    let bar = ProgressBar::new(checks.len() as u64);
+    let bar = match options.child {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new(checks.len() as u64),
+    };
+    let say = |text: String| {
+        if !options.child {
+            bar.suspend(|| eprintln!("{text}"));
+        }
+    };
     bar.set_style(ProgressStyle::with_template(
         "{bar:30} {pos}/{len} {msg} {elapsed}",
     )?);
@@ -124,15 +149,14 @@ pub fn go_through(
     for (at, check) in checks.iter().enumerate() {
         let Check { name, asks, .. } = check;
         bar.set_message(*name);
-        bar.suspend(|| eprintln!("[{}/{}] {name}: {asks}", at + 1, checks.len()));
+        say(format!("[{}/{}] {name}: {asks}", at + 1, checks.len()));
         let rest = Duration::from_secs(options.limit).saturating_sub(started.elapsed());
         let answer = answers.recv_timeout(rest);
         let late = answer.is_err();
         match answer {
             Ok(answer) => {
-                bar.suspend(|| {
-                    eprintln!("      {} [{:.1} s]", word(answer.verdict), answer.seconds)
-                });
+                let verdict = word(answer.verdict);
+                say(format!("      {verdict} [{:.1} s]", answer.seconds));
                 report.add(answer);
             }
             Err(why) => {
@@ -142,18 +166,16 @@ pub fn go_through(
                     }
                     RecvTimeoutError::Disconnected => "the checking thread is gone".into(),
                 };
-                report.add(unanswered(check, Verdict::Failed, because));
+                report.add(Answer::without(check, Verdict::Failed, because));
                 for check in &checks[at + 1..] {
                     let because = "an earlier check did not end".to_owned();
-                    report.add(unanswered(check, Verdict::NotRun, because));
+                    report.add(Answer::without(check, Verdict::NotRun, because));
                 }
             }
         }
         bar.inc(1);
         report.seconds = started.elapsed().as_secs_f64();
-        if let Some(path) = &options.json {
-            report.write(path)?;
-        }
+        report.keep(options.json.as_deref());
         if late {
             break;
         }
@@ -188,22 +210,8 @@ pub fn answer(check: &Check, bench: &Bench) -> Answer {
         }
     };
     Answer {
-        name: check.name,
-        asks: check.asks,
-        verdict,
         numbers,
-        because,
         seconds: started.elapsed().as_secs_f64(),
-    }
-}
-
-fn unanswered(check: &Check, verdict: Verdict, because: String) -> Answer {
-    Answer {
-        name: check.name,
-        asks: check.asks,
-        verdict,
-        numbers: Vec::new(),
-        because,
-        seconds: 0.0,
+        ..Answer::without(check, verdict, because)
     }
 }

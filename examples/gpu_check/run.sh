@@ -8,4 +8,6 @@ export CUDA_PATH="$here/cuda"
 export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:/usr/local/nvidia/lib64:/usr/local/nvidia/lib"
 # Choosing among kernels must not take longer than the checks.
 export CUBECL_AUTOTUNE_LEVEL="${CUBECL_AUTOTUNE_LEVEL:-minimal}"
+# An unattended run is asked only once.
+export RUST_BACKTRACE="${RUST_BACKTRACE:-1}"
 exec "$here/gpu_check" "$@"

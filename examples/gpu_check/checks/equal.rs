@@ -1,10 +1,11 @@
 //! Batches against the CPU's: the arithmetic, the gather maps, and the rounding.
 
+use super::distance::{Allowed, Distance};
 use crate::bench::{Bench, NEEDS_LANE};
 use crate::check::{Finding, Outcome, not_run};
 use crate::loaders::{AHEAD, ON_DEMAND, loader};
 use crate::planes::{Case, ONE_DEGREE, TINY};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device, Tensor};
 use burn_om4::{
@@ -15,58 +16,11 @@ use burn_om4::{
 /// bits. Vulkan may be off by 2.5 in a division.
 const VULKAN_ULPS: u64 = 3;
 
-/// How far apart two lots of values are.
-#[derive(Clone, Copy, Debug, Default)]
-struct Distance {
-    values: u64,
-    different: u64,
-    /// In units of the last place of float32; NaN is infinitely far.
-    ulps: u64,
-    /// Largest difference as a share of the CPU's value.
-    relative: f64,
-}
-
-impl Distance {
-    fn add(&mut self, found: &[f32], expected: &[f32]) -> Result<()> {
-        ensure!(
-            found.len() == expected.len(),
-            "{} values where the CPU has {}",
-            found.len(),
-            expected.len()
-        );
-        for (f, e) in found.iter().zip(expected) {
-            let ulps = ulps(*f, *e);
-            self.different += u64::from(f.to_bits() != e.to_bits());
-            self.ulps = self.ulps.max(ulps);
-            if ulps > 0 {
-                let difference = (f64::from(*f) - f64::from(*e)).abs();
-                let relative = difference / f64::from(e.abs()).max(f64::from(f32::MIN_POSITIVE));
-                self.relative = self.relative.max(relative);
-            }
-        }
-        self.values += found.len() as u64;
-        Ok(())
-    }
-}
-
-fn ulps(a: f32, b: f32) -> u64 {
-    let key = |x: f32| {
-        let bits = i64::from(x.to_bits() as i32);
-        if bits < 0 {
-            i64::from(i32::MIN) - bits
-        } else {
-            bits
-        }
-    };
-    if a.is_nan() || b.is_nan() {
-        u64::MAX
-    } else {
-        key(a).abs_diff(key(b))
-    }
-}
-
 fn values(tensor: Tensor<4>) -> Result<Vec<f32>> {
-    Ok(tensor.cast(DType::F32).into_data().try_to_vec::<f32>()?)
+    Ok(tensor
+        .cast(DType::F32)
+        .try_into_data()?
+        .try_to_vec::<f32>()?)
 }
 
 /// Everything that a batch shows.
@@ -104,9 +58,16 @@ impl Comparison<'_> {
         };
         let cpu = make(&Device::flex(), DevicePath::Auto)?;
         let device = make(&self.bench.device, self.path)?;
-        let both = device.iter().zip(cpu.iter());
-        for (found, expected) in both.take(self.batches) {
-            distance.add(&shown(&found?)?, &shown(&expected?)?)?;
+        let (mut found, mut expected) = (device.iter(), cpu.iter());
+        for at in 0..self.batches {
+            match (found.next().transpose()?, expected.next().transpose()?) {
+                (Some(found), Some(expected)) => {
+                    distance.add(&shown(&found)?, &shown(&expected)?)?;
+                }
+                (None, None) => break,
+                (Some(_), None) => bail!("more than the CPU's {at} batches"),
+                (None, Some(_)) => bail!("only {at} batches, and the CPU has more"),
+            }
         }
         Ok(())
     }
@@ -146,14 +107,15 @@ pub fn float32(bench: &Bench) -> Result<Outcome> {
     if bench.cuda.is_some() {
         compare(&Case::new(ONE_DEGREE, 77, 16), bench.pick(4, 1, 1))?;
     }
-    ensure!(kernel.values > 0, "nothing was compared");
+    let compared = kernel.values > 0 && operations.values > 0;
+    ensure!(compared, "nothing was compared");
     let (allowed, rule) = match bench.cuda {
         Some(_) => (
-            0,
+            Allowed::Ulps(0),
             "CUDA divides correctly rounded: the CPU's values, bit for bit",
         ),
         None => (
-            VULKAN_ULPS,
+            Allowed::Ulps(VULKAN_ULPS),
             "at most 3 units in the last place, as Vulkan's division may",
         ),
     };
@@ -171,7 +133,7 @@ pub fn float32(bench: &Bench) -> Result<Outcome> {
             operations.different as f64,
             "",
         )
-        .must(kernel.ulps <= allowed && operations.ulps <= allowed)
+        .must(kernel.within(allowed) && operations.within(allowed))
         .found()
 }
 
@@ -216,12 +178,12 @@ fn narrow(bench: &Bench, precision: Precision) -> Result<Outcome> {
     ensure!(distance.values > 0, "nothing was compared");
     let (allowed, rule) = match bench.cuda {
         Some(_) => (
-            0.0,
+            Allowed::Ulps(0),
             "float32 equals the CPU's, and both round to nearest: bit for bit",
         ),
         // 3 ulp of float32 move a value by one step of the narrow type at most.
         None => (
-            0.01,
+            Allowed::Share(0.01),
             "one step of the narrow type, because Vulkan's float32 may differ",
         ),
     };
@@ -229,6 +191,6 @@ fn narrow(bench: &Bench, precision: Precision) -> Result<Outcome> {
         .number("values", distance.values as f64, "")
         .number("different", distance.different as f64, "")
         .number("largest difference", distance.relative * 100.0, "%")
-        .must(distance.relative <= allowed)
+        .must(distance.within(allowed))
         .found()
 }

@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, NEEDS_LANE};
 use crate::check::{Finding, Outcome, not_run};
-use crate::loaders::median;
 use crate::planes::{ONE_DEGREE, QUARTER_DEGREE, constants};
+use crate::spread::Spread;
 use anyhow::Result;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_om4::{DevicePreparation, MaskOrder, PlaneShape, Precision, Preparation, testing};
@@ -14,13 +14,13 @@ const ROWS: usize = 4;
 /// Launches between two looks at the clock.
 const AT_ONCE: usize = 10;
 
-/// Seconds of one call of `work`, launched several times in a row. What they make is kept until the
+/// Seconds of one call of `work` in each round, launched several times in a row. What they make is kept until the
 /// clock has stopped: fusion does nothing for a tensor that nobody can see.
 fn time(
     device: &Device,
     rounds: usize,
     mut work: impl FnMut() -> Result<Tensor<4>>,
-) -> Result<f64> {
+) -> Result<Vec<f64>> {
     let mut seconds = Vec::with_capacity(rounds);
     // The first round compiles.
     for _ in 0..=rounds {
@@ -33,7 +33,7 @@ fn time(
         device.sync()?;
         seconds.push(started.elapsed().as_secs_f64() / AT_ONCE as f64);
     }
-    Ok(median(seconds.split_off(1)))
+    Ok(seconds.split_off(1))
 }
 
 pub fn run(bench: &Bench) -> Result<Outcome> {
@@ -71,16 +71,19 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     let by_operations = time(device, rounds, || Ok(operations.planes(raw.clone())))?;
 
     // Read once and written once; the mask's bits are a hundredth of it.
-    let moved =
-        |bytes: usize, seconds: f64| (len * (size_of::<f32>() + bytes)) as f64 / seconds / 1e9;
-    let (fast, slow) = (moved(4, single), moved(4, by_operations));
+    let moved = |bytes: usize, seconds: &[f64]| {
+        Spread::rates(seconds, (len * (size_of::<f32>() + bytes)) as f64 / 1e9)
+    };
+    let (fast, slow) = (moved(4, &single), moved(4, &by_operations));
     let mut finding = Finding::new("the kernel is no slower than the operations it stands for")
         .number("planes", (len * size_of::<f32>()) as f64 / 1e9, "GB")
-        .number("kernel", fast, "GB/s")
-        .number("operations", slow, "GB/s")
-        .number("ratio", fast / slow, "");
+        .spread("kernel", fast, "GB/s")
+        .spread("operations", slow, "GB/s")
+        .number("ratio", fast.median / slow.median, "");
     if let Some(seconds) = brain {
-        finding = finding.number("kernel to bfloat16", moved(2, seconds), "GB/s");
+        finding = finding.spread("kernel to bfloat16", moved(2, &seconds), "GB/s");
     }
-    finding.must_on_cuda(bench, fast >= slow).found()
+    finding
+        .must_on_cuda(bench, fast.median >= slow.median)
+        .found()
 }

@@ -1,6 +1,7 @@
 //! The questions, from cheap and basic to long.
 
 mod compiler;
+mod distance;
 mod equal;
 mod flat;
 mod home;

@@ -2,8 +2,9 @@
 
 use crate::bench::{Bench, NEEDS_LANE};
 use crate::check::{Finding, Outcome, not_run};
-use crate::loaders::{AHEAD, in_order, median, upload_seconds};
+use crate::loaders::{AHEAD, in_order, upload_seconds};
 use crate::planes::{Case, QUARTER_DEGREE, TINY};
+use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
@@ -48,6 +49,17 @@ impl Kernels {
     }
 }
 
+/// Seconds of each.
+fn each(times: usize, mut work: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+    let mut seconds = Vec::with_capacity(times);
+    for _ in 0..times {
+        let started = Instant::now();
+        work()?;
+        seconds.push(started.elapsed().as_secs_f64());
+    }
+    Ok(seconds)
+}
+
 pub fn run(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
@@ -65,34 +77,30 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     for _ in 0..COLD + batches {
         next()?;
     }
-    let upload = median(upload_seconds(&timeline).split_off(COLD));
+    let uploads = Spread::of(&upload_seconds(&timeline).split_off(COLD));
+    let upload = uploads.median;
     ensure!(upload > 0.0, "no upload was recorded");
 
     // 256 MiB, or 1 MiB on software devices.
     let mut kernels = Kernels::new(&bench.device, bench.pick(1 << 14, 1 << 14, 64))?;
     let times = (1.5 * upload / kernels.seconds).ceil().max(1.0) as usize;
-    let started = Instant::now();
-    for _ in 0..batches {
-        kernels.run(times)?;
-    }
-    let alone = started.elapsed().as_secs_f64() / batches as f64;
+    let alone = each(batches, || kernels.run(times))?;
 
     // The upload of the next batch begins when this one is handed out.
     next()?;
-    let started = Instant::now();
-    for _ in 0..batches {
+    let both = each(batches, || {
         kernels.run(times)?;
-        next()?;
-    }
-    let both = started.elapsed().as_secs_f64() / batches as f64;
-    let hidden = 1.0 - (both - alone) / upload;
+        next()
+    })?;
+    let mean = |seconds: &[f64]| seconds.iter().sum::<f64>() / batches as f64;
+    let hidden = 1.0 - (mean(&both) - mean(&alone)) / upload;
     Finding::new(format!(
         "kernels of 1.5 times an upload's length hide {LEAST} of it or more"
     ))
-    .number("upload", upload * 1e3, "ms")
-    .number("kernels", alone * 1e3, "ms")
-    .number("both", both * 1e3, "ms")
-    .number("hidden", hidden, "")
+    .spread("upload", uploads.times(1e3), "ms")
+    .spread("kernels", Spread::of(&alone).times(1e3), "ms")
+    .spread("both", Spread::of(&both).times(1e3), "ms")
+    .number("hidden, of the mean", hidden, "")
     .must_on_cuda(bench, hidden >= LEAST)
     .found()
 }

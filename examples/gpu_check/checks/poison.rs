@@ -6,6 +6,7 @@
 
 use crate::bench::{Bench, NEEDS_LANE};
 use crate::check::{Finding, Outcome, not_run};
+use crate::guard::Lower;
 use crate::loaders::{AHEAD, in_order, loader, page_locked_pool, poisoned_pool};
 use crate::planes::{Case, TINY};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Mixes every value with its place. The sign of a zero does not count.
 fn checksum(tensor: Tensor<4>) -> Result<u64> {
-    let values = tensor.into_data().try_to_vec::<f32>()?;
+    let values = tensor.try_into_data()?.try_to_vec::<f32>()?;
     let mix = |sum: u64, value: &f32| {
         (sum ^ u64::from((value + 0.0).to_bits()))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -79,6 +80,8 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     };
     let busy = AtomicBool::new(true);
     let copies = std::thread::scope(|scope| -> Result<u64> {
+        // A panic of this thread ends the other one too.
+        let until_done = Lower(&busy);
         let copying = bench.cuda.as_ref().map(|cuda| {
             let busy = &busy;
             scope.spawn(move || -> Result<u64> {
@@ -87,7 +90,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
             })
         });
         let watched = watch();
-        busy.store(false, Ordering::Relaxed);
+        drop(until_done);
         let copies = copying.map(|thread| thread.join());
         watched?;
         match copies {

@@ -1,8 +1,9 @@
 //! Training steps with one batch again and again, and with batches from the loader.
 
 use crate::bench::Bench;
-use crate::check::{Finding, Outcome, not_run};
-use crate::loaders::{AHEAD, loader, median};
+use crate::check::{Finding, Outcome, Verdict, not_run};
+use crate::loaders::{AHEAD, loader};
+use crate::spread::Spread;
 use crate::train::Trainer;
 use anyhow::{Context, Result};
 use burn::data::dataloader::DataLoader;
@@ -13,13 +14,17 @@ use burn_om4::{
 };
 use samudra::{Grid, SamudraConfig};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Of the step, waiting for the next batch.
 const MOST: f64 = 0.02;
 const BATCH: usize = 2;
 /// For either measurement, about.
 const SECONDS: f64 = 40.0;
+/// Of the run's time, left for the answer to be written.
+const SPARE: Duration = Duration::from_secs(10);
+/// Fewer steps than this say nothing.
+const FEWEST: usize = 5;
 
 /// Sizes of the run.
 #[derive(Clone)]
@@ -95,19 +100,26 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
             None => passing = loader.iter(),
         }
     };
-    let warming = Instant::now();
-    for _ in 0..size.cold {
+    // Half of what is left when the first steps are done belongs to either measurement.
+    let ends = bench.ends.checked_sub(SPARE).unwrap_or(bench.ends);
+    let mut cold = Vec::with_capacity(size.cold);
+    while cold.len() < size.cold && Instant::now() < ends {
+        let started = Instant::now();
         trainer.step(&next()?)?;
+        let seconds = started.elapsed().as_secs_f64();
+        eprintln!("      first step {}: {seconds:.2} s", cold.len() + 1);
+        cold.push(seconds);
     }
-    let warming = warming.elapsed().as_secs_f64();
 
     let same = next()?;
-    let one = Instant::now();
-    trainer.step(&same)?;
-    let fit = (SECONDS / one.elapsed().as_secs_f64()) as usize;
-    let steps = fit.clamp(5, size.steps);
-    let mut alone = Vec::with_capacity(steps);
-    for _ in 0..steps {
+    let rest = ends.saturating_duration_since(Instant::now()) / 2;
+    let until = Instant::now() + rest.min(Duration::from_secs_f64(SECONDS));
+    let mut alone = Vec::with_capacity(size.steps);
+    let alone_ends = |done: usize| match done < FEWEST {
+        true => ends,
+        false => until,
+    };
+    while alone.len() < size.steps && Instant::now() < alone_ends(alone.len()) {
         let started = Instant::now();
         trainer.step(&same)?;
         alone.push(started.elapsed().as_secs_f64());
@@ -115,8 +127,9 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     drop(same);
 
     let before = loader.counters().wait;
-    let mut with = Vec::with_capacity(steps);
-    for _ in 0..steps {
+    let mut with = Vec::with_capacity(alone.len());
+    // As many, unless they take so much longer that time is over.
+    while with.len() < alone.len() && Instant::now() < ends {
         let started = Instant::now();
         trainer.step(&next()?)?;
         with.push(started.elapsed().as_secs_f64());
@@ -124,16 +137,27 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     let wait = loader.counters().wait;
     let waits = (wait.batches - before.batches).max(1) as f64;
     let exposed = (wait.seconds - before.seconds) / waits;
-    let (alone, with) = (median(alone), median(with));
+    let cold = Spread::of(&cold);
+    let (alone, with) = (Spread::of(&alone), Spread::of(&with));
     let finding = Finding::new(format!(
         "between two batches of a pass, training waits for less than {} % of a step",
         MOST * 100.0
     ))
-    .number("first steps", warming, "s")
-    .number("steps measured", steps as f64, "")
-    .number("step, one batch again and again", alone * 1e3, "ms")
-    .number("step, from the loader", with * 1e3, "ms")
+    .spread("first steps", cold, "s")
+    .spread("step, one batch again and again", alone.times(1e3), "ms")
+    .spread("step, from the loader", with.times(1e3), "ms")
     .number("exposed wait", exposed * 1e3, "ms")
-    .number("share of a step", exposed / with * 100.0, "%");
-    finding.must_on_cuda(bench, exposed < MOST * with).found()
+    .number("share of a step", exposed / with.median * 100.0, "%");
+    if with.count < FEWEST {
+        // Too little to judge by, and what there is.
+        return Finding {
+            rule: format!("time was over after {} steps", with.count),
+            verdict: Verdict::Failed,
+            ..finding
+        }
+        .found();
+    }
+    finding
+        .must_on_cuda(bench, exposed < MOST * with.median)
+        .found()
 }

@@ -2,8 +2,9 @@
 
 use crate::bench::{Bench, NEEDS_CUDA};
 use crate::check::{Finding, Outcome, not_run};
-use crate::loaders::{AHEAD, batch_bytes, in_order, median, page_locked_pool, upload_seconds};
+use crate::loaders::{AHEAD, batch_bytes, in_order, page_locked_pool, upload_seconds};
 use crate::planes::{Case, QUARTER_DEGREE};
+use crate::spread::Spread;
 use anyhow::{Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn_om4::Timeline;
@@ -28,18 +29,18 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     let bytes = batch_bytes(&loader);
     let uploads = upload_seconds(&timeline).split_off(COLD.min(batches));
     ensure!(!uploads.is_empty(), "no upload was recorded");
-    let lane = bytes / median(uploads) / 1e9;
+    let lane = Spread::rates(&uploads, bytes / 1e9);
 
     let mut lease = page_locked_pool(cuda)?.lease(bytes as usize / size_of::<f32>())?;
     let copies = cuda.plain_copies(lease.as_mut_slice(), 12)?.split_off(2);
-    let plain = bytes / median(copies) / 1e9;
+    let plain = Spread::rates(&copies, bytes / 1e9);
     Finding::new(format!(
         "the median upload at {LEAST} of the rate of a plain copy or more"
     ))
     .number("batch", bytes / 1e9, "GB")
-    .number("lane", lane, "GB/s")
-    .number("plain copy", plain, "GB/s")
-    .number("share", lane / plain, "")
-    .must(lane >= LEAST * plain)
+    .spread("lane", lane, "GB/s")
+    .spread("plain copy", plain, "GB/s")
+    .number("share", lane.median / plain.median, "")
+    .must(lane.median >= LEAST * plain.median)
     .found()
 }
