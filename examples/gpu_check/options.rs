@@ -24,7 +24,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 540)]
     pub limit: u64,
     /// On CUDA, ends a check that takes longer; `training` has what is left of the limit.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 90)]
     pub each: u64,
     /// Lists the checks.
     #[arg(long)]
