@@ -5,6 +5,7 @@
 //! more loaders, never mean more threads.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::local::budget;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,8 @@ static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
 ///
 /// # Errors
 /// [`ErrorKind::Config`] when the pool already runs with another size: because of an earlier call, or
-/// because something was read before. [`ErrorKind::Io`] when threads cannot be started.
+/// because something was read before; or when the process may not open a file for each of them.
+/// [`ErrorKind::Io`] when threads cannot be started.
 pub fn set_reader_threads(threads: NonZeroUsize) -> Result<()> {
     let mut slot = lock();
     match &*slot {
@@ -31,6 +33,8 @@ pub fn set_reader_threads(threads: NonZeroUsize) -> Result<()> {
         .expected(format!("{} threads", pool.current_num_threads()))
         .found(format!("a request for {threads}"))),
         None => {
+            // A store that is open already was judged by another number of threads.
+            budget::check(threads.get(), 1)?;
             *slot = Some(start(threads)?);
             Ok(())
         }

@@ -373,7 +373,7 @@ fn settle(loaders: &Loaders) -> Result<Passed> {
         passed = loaders.pass()?;
         calm = if allocations() == before { calm + 1 } else { 0 };
         before = allocations();
-        if calm == 4 {
+        if calm == 8 {
             break;
         }
     }
