@@ -16,10 +16,12 @@
 
 mod leases;
 mod memory;
+mod poisoned;
 
 #[cfg(feature = "cuda")]
 pub use memory::PageLockedMemory;
 pub use memory::{HOST_ALIGN, HostAllocator, OrdinaryMemory};
+pub use poisoned::PoisonedMemory;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::slots::{Exhausted, Pooled, SlotBounds, SlotCounts, Slots, Taken};

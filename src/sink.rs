@@ -37,14 +37,40 @@ impl PlaneSink for HostPlanes<'_> {
     }
 }
 
+/// Prepares planes while they are hot, and counts what it meets.
+struct Preparing<'a> {
+    preparation: Preparation,
+    channels: &'a [ChannelConstants],
+    nan_in_ocean: AtomicU64,
+}
+
+impl<'a> Preparing<'a> {
+    fn new(preparation: Preparation, channels: &'a [ChannelConstants]) -> Self {
+        Self {
+            preparation,
+            channels,
+            nan_in_ocean: AtomicU64::new(0),
+        }
+    }
+
+    fn prepare(&self, channel: usize, values: &mut [f32]) {
+        let nan = self.preparation.plane(values, &self.channels[channel]);
+        if nan > 0 {
+            self.nan_in_ocean.fetch_add(nan, Ordering::Relaxed);
+        }
+    }
+
+    fn nan_in_ocean(&self) -> u64 {
+        self.nan_in_ocean.load(Ordering::Relaxed)
+    }
+}
+
 /// Prepares each plane while it is hot and lays it beside the others in one host buffer, in the
 /// request's order, in the element type that crosses to the device.
 pub(crate) struct PreparedPlanes<'a> {
     cells: usize,
-    preparation: Preparation,
-    channels: &'a [ChannelConstants],
+    preparing: Preparing<'a>,
     memory: Memory<'a>,
-    nan_in_ocean: AtomicU64,
 }
 
 enum Memory<'a> {
@@ -68,25 +94,20 @@ impl<'a> PreparedPlanes<'a> {
         };
         Self {
             cells,
-            preparation,
-            channels,
+            preparing: Preparing::new(preparation, channels),
             memory,
-            nan_in_ocean: AtomicU64::new(0),
         }
     }
 
     /// NaN met in the ocean so far.
     pub(crate) fn nan_in_ocean(&self) -> u64 {
-        self.nan_in_ocean.load(Ordering::Relaxed)
+        self.preparing.nan_in_ocean()
     }
 
     fn prepare(&self, planes: Range<usize>, values: &mut [f32]) {
         for (plane, values) in planes.zip(values.chunks_exact_mut(self.cells)) {
-            let channel = &self.channels[plane % self.channels.len()];
-            let nan = self.preparation.plane(values, channel);
-            if nan > 0 {
-                self.nan_in_ocean.fetch_add(nan, Ordering::Relaxed);
-            }
+            let channel = plane % self.preparing.channels.len();
+            self.preparing.prepare(channel, values);
         }
     }
 }
@@ -134,13 +155,11 @@ pub struct Gathered<'a> {
 /// several levels is decoded into its place at once.
 pub struct PreparedTensors<'a> {
     cells: usize,
-    preparation: Preparation,
-    channels: &'a [ChannelConstants],
+    preparing: Preparing<'a>,
     /// All channels of one (sample, time) each, ordered by the unique row they show.
     places: Vec<Claims<'a>>,
     /// Where the places of each unique row begin, and the end.
     first_place: Vec<usize>,
-    nan_in_ocean: AtomicU64,
 }
 
 thread_local! {
@@ -201,17 +220,15 @@ impl<'a> PreparedTensors<'a> {
         }
         Self {
             cells,
-            preparation,
-            channels,
+            preparing: Preparing::new(preparation, channels),
             places: places.into_iter().flatten().collect(),
             first_place,
-            nan_in_ocean: AtomicU64::new(0),
         }
     }
 
     /// NaN met in the ocean so far.
     pub fn nan_in_ocean(&self) -> u64 {
-        self.nan_in_ocean.load(Ordering::Relaxed)
+        self.preparing.nan_in_ocean()
     }
 
     /// Where the tensors show a row.
@@ -227,13 +244,6 @@ impl<'a> PreparedTensors<'a> {
         })
     }
 
-    fn prepare(&self, channel: usize, values: &mut [f32]) {
-        let nan = self.preparation.plane(values, &self.channels[channel]);
-        if nan > 0 {
-            self.nan_in_ocean.fetch_add(nan, Ordering::Relaxed);
-        }
-    }
-
     /// Prepares the planes of neighbouring channels of a row, and copies each to `places`.
     fn finish(
         &self,
@@ -242,7 +252,7 @@ impl<'a> PreparedTensors<'a> {
         places: &[Claims<'a>],
     ) -> Result<()> {
         for (channel, plane) in channels.zip(values.chunks_exact_mut(self.cells)) {
-            self.prepare(channel, plane);
+            self.preparing.prepare(channel, plane);
             for place in places {
                 let wanted = channel..channel + 1;
                 let place = place.claim(&wanted);
@@ -260,7 +270,7 @@ impl PlaneSink for PreparedTensors<'_> {
         planes: Range<usize>,
         fill: &mut dyn FnMut(&mut [f32]) -> Result<()>,
     ) -> Result<()> {
-        let n = self.channels.len().max(1);
+        let n = self.preparing.channels.len().max(1);
         let (row, first) = (planes.start / n, planes.start % n);
         let channels = first..first + planes.len();
         if channels.end <= n

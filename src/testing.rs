@@ -1,21 +1,48 @@
-//! For tests: planes from memory, faults on demand, the contract of a source as a suite, and the
-//! preparation kernel alone.
+//! For tests: planes and oceans from memory, faults on demand, the contract of a source as a suite,
+//! memory that shows who reads it too late, and the preparation kernel alone.
 //!
 //! Public so that users can test a source of their own, and their training loops against one that
 //! fails.
 
 #[cfg(feature = "cube")]
 mod kernel;
+mod ocean;
 
 pub use crate::conformance::{PurityProbe, check_source};
+pub use crate::host::PoisonedMemory;
 #[cfg(feature = "cube")]
 pub use kernel::PlanesOnDevice;
+pub use ocean::ocean_on;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 use crate::schema::Channel;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// How many values of float32 lie from one to the other, in units of the last place: 0 for equal ones
+/// and for the two zeros, the largest number where one is NaN.
+///
+/// ```
+/// use burn_om4::testing::ulps;
+/// assert_eq!(ulps(1.0, 1.0 + f32::EPSILON), 1);
+/// assert_eq!((ulps(0.0, -0.0), ulps(f32::NAN, f32::NAN)), (0, u64::MAX));
+/// ```
+pub fn ulps(a: f32, b: f32) -> u64 {
+    let key = |x: f32| {
+        let bits = i64::from(x.to_bits() as i32);
+        if bits < 0 {
+            i64::from(i32::MIN) - bits
+        } else {
+            bits
+        }
+    };
+    if a.is_nan() || b.is_nan() {
+        u64::MAX
+    } else {
+        key(a).abs_diff(key(b))
+    }
+}
 
 /// Value of a cell in (row, channel position, cell).
 type Value = dyn Fn(usize, usize, usize) -> f32 + Send + Sync;

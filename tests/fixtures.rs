@@ -5,6 +5,7 @@ mod common;
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
+use burn_om4::testing::ulps;
 use burn_om4::{
     Channel, DatasetOptions, Date, DateRange, Inputs, MaskOrder, ModelBatch, OceanBatcher,
     OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, ReadMethod, Role, Schedule, ScheduleSpec,
@@ -128,23 +129,6 @@ fn shown(batch: &ModelBatch, role: Role) -> Vec<f32> {
         Role::Label => batch.label(k),
     });
     values(steps)
-}
-
-/// Largest distance in units in the last place; NaN equals nothing.
-fn ulps(a: f32, b: f32) -> u64 {
-    let key = |x: f32| {
-        let bits = x.to_bits() as i32 as i64;
-        if bits < 0 {
-            i64::from(i32::MIN) - bits
-        } else {
-            bits
-        }
-    };
-    if a.is_nan() || b.is_nan() {
-        u64::MAX
-    } else {
-        key(a).abs_diff(key(b))
-    }
 }
 
 fn check(case: &Case, name: &str, found: &[f32], expected: &[f32]) {

@@ -1,6 +1,7 @@
 //! Host buffers under a consumer that is in no hurry: nobody may touch a buffer while its copy is
 //! still to come. Freed buffers are poisoned, so that a copy from one is found out.
 
+use burn_om4::testing::PoisonedMemory;
 use burn_om4::{
     HOST_ALIGN, HostAllocator, HostPool, HostPoolOptions, OrdinaryMemory, Result as OceanResult,
 };
@@ -14,30 +15,6 @@ const BATCHES: u64 = 1000;
 /// Bytes that the consumer holds before it is told to copy the oldest.
 const HELD: usize = 3;
 const LARGEST: usize = 3000;
-const POISON: u8 = 0xff;
-
-/// Ordinary memory that is overwritten as soon as it comes home.
-struct Poisoning;
-
-// SAFETY: the contract is that of `OrdinaryMemory`, which does all the work.
-unsafe impl HostAllocator for Poisoning {
-    fn allocate(&self, bytes: usize) -> OceanResult<NonNull<u8>> {
-        OrdinaryMemory.allocate(bytes)
-    }
-
-    unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize) {
-        // SAFETY: by contract it came from `allocate`.
-        unsafe { OrdinaryMemory.free(pointer, bytes) }
-    }
-
-    fn property(&self) -> AllocationProperty {
-        OrdinaryMemory.property()
-    }
-
-    fn came_home(&self, memory: &mut [u8]) {
-        memory.fill(POISON);
-    }
-}
 
 /// Breaks the contract on purpose: hands out two blocks in turn, whoever holds them, which is what
 /// a pool does that takes leases home before their copy is done.
@@ -142,7 +119,7 @@ fn wrong_copies(pool: &HostPool, pace: Pace) -> u64 {
 #[test]
 fn no_buffer_changes_before_its_copy_is_made() {
     for pace in [Pace::Free, Pace::Lockstep] {
-        let pool = HostPool::new(Poisoning, HostPoolOptions::default());
+        let pool = HostPool::new(PoisonedMemory(OrdinaryMemory), HostPoolOptions::default());
         assert_eq!(wrong_copies(&pool, pace), 0);
         let state = pool.state();
         assert_eq!(state.leased, 0, "every lease is home");

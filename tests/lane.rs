@@ -6,45 +6,19 @@ mod common;
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device, Tensor};
-use burn_om4::testing::{Fault, FaultySource, MemorySource};
+use burn_om4::testing::{Fault, FaultySource, MemorySource, PoisonedMemory, ocean_on, ulps};
 use burn_om4::{
-    Channel, ChannelConstants, DatasetOptions, DevicePath, Grid, HostAllocator, HostPool,
-    HostPoolOptions, Inputs, MaskOrder, Ocean, OceanBatcher, OceanChannel, OceanDataset,
-    OceanLoader, OceanPair, Order, OrdinaryMemory, PlaneRequest, PlaneShape, PlaneSink,
-    PlaneSource, Precision, Prefetch, PrefetchTo, Preparation, ReadCounts, Result, Schedule,
-    ScheduleSpec, TimeAxis, TimeValues, Timeline, WetMask, WindowSpec,
+    Channel, ChannelConstants, DatasetOptions, DevicePath, HostPool, HostPoolOptions, Inputs,
+    MaskOrder, Ocean, OceanBatcher, OceanDataset, OceanLoader, OceanPair, Order, OrdinaryMemory,
+    PlaneRequest, PlaneShape, PlaneSink, PlaneSource, Precision, Prefetch, PrefetchTo, Preparation,
+    ReadCounts, Result, Schedule, ScheduleSpec, Timeline, WetMask, WindowSpec,
 };
-use burn_std::AllocationProperty;
-use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 const SHAPE: PlaneShape = PlaneShape { ny: 5, nx: 7 };
 const CELLS: usize = 35;
 const ROWS: usize = 24;
-
-/// Memory that is overwritten with NaN as soon as it comes home.
-struct Poisoning;
-
-// SAFETY: the contract is that of `OrdinaryMemory`, which does all the work.
-unsafe impl HostAllocator for Poisoning {
-    fn allocate(&self, bytes: usize) -> Result<NonNull<u8>> {
-        OrdinaryMemory.allocate(bytes)
-    }
-
-    unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize) {
-        // SAFETY: by contract it came from `allocate`.
-        unsafe { OrdinaryMemory.free(pointer, bytes) }
-    }
-
-    fn property(&self) -> AllocationProperty {
-        OrdinaryMemory.property()
-    }
-
-    fn came_home(&self, memory: &mut [u8]) {
-        memory.fill(0xff);
-    }
-}
 
 fn value(row: usize, channel: usize, cell: usize) -> f32 {
     match (row + channel * 3 + cell) % 11 {
@@ -82,24 +56,9 @@ fn options(order: MaskOrder, steps: usize) -> DatasetOptions {
 }
 
 fn ocean_of(source: impl PlaneSource + 'static) -> Ocean {
-    let days = TimeValues::Int((0..source.rows() as i64).collect());
-    let channels = source.channels().iter().enumerate().map(|(i, channel)| {
-        (
-            channel.clone(),
-            OceanChannel {
-                constants: constants(i, source.plane()),
-                unit: None,
-            },
-        )
-    });
-    Ocean {
-        time: TimeAxis::decode(&days, "days since 2000-01-01", "julian").unwrap(),
-        grid: Arc::new(Grid::of_shape(source.plane())),
-        surface: constants(0, source.plane()).wet,
-        warnings: Vec::new(),
-        channels: channels.collect(),
-        planes: Arc::new(source),
-    }
+    let shape = source.plane();
+    let constants = (0..source.channels().len()).map(|channel| constants(channel, shape));
+    ocean_on(source, constants.collect()).unwrap()
 }
 
 fn dataset_of(source: impl PlaneSource + 'static, options: &DatasetOptions) -> OceanDataset {
@@ -121,7 +80,7 @@ fn memory() -> MemorySource {
 
 fn batcher(dataset: OceanDataset) -> OceanBatcher {
     let pool = HostPool::new(
-        Poisoning,
+        PoisonedMemory(OrdinaryMemory),
         HostPoolOptions {
             keep: 9,
             ..Default::default()
@@ -168,22 +127,6 @@ fn shown(loader: &OceanLoader) -> Vec<Vec<f32>> {
             .collect()
     });
     batches.collect()
-}
-
-fn ulps(a: f32, b: f32) -> u64 {
-    let key = |x: f32| {
-        let bits = x.to_bits() as i32 as i64;
-        if bits < 0 {
-            i64::from(i32::MIN) - bits
-        } else {
-            bits
-        }
-    };
-    if a.is_nan() || b.is_nan() {
-        u64::MAX
-    } else {
-        key(a).abs_diff(key(b))
-    }
 }
 
 #[test]

@@ -5,11 +5,11 @@ mod common;
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device};
-use burn_om4::testing::MemorySource;
+use burn_om4::testing::{MemorySource, ocean_on};
 use burn_om4::{
-    ChannelConstants, DatasetOptions, DevicePath, Grid, MaskOrder, ModelBatch, Ocean, OceanBatcher,
-    OceanChannel, OceanDataset, OceanLoader, OceanPair, Order, PlaneShape, PlaneSource, Precision,
-    Prefetch, Schedule, ScheduleSpec, TimeAxis, TimeValues, Transfer, WetMask, WindowSpec,
+    ChannelConstants, DatasetOptions, DevicePath, MaskOrder, ModelBatch, OceanBatcher,
+    OceanDataset, OceanLoader, OceanPair, Order, PlaneShape, Precision, Prefetch, Schedule,
+    ScheduleSpec, Transfer, WetMask, WindowSpec,
 };
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -36,25 +36,9 @@ fn dataset(order: MaskOrder) -> OceanDataset {
     let constants = ChannelConstants {
         mean: 3.7,
         std: 12.3,
-        wet: wet.clone(),
+        wet,
     };
-    let channel = OceanChannel {
-        constants,
-        unit: None,
-    };
-    let days = TimeValues::Int((0..ROWS as i64).collect());
-    let ocean = Ocean {
-        time: TimeAxis::decode(&days, "days since 2000-01-01", "julian").unwrap(),
-        grid: Arc::new(Grid::of_shape(SHAPE)),
-        surface: wet,
-        warnings: Vec::new(),
-        channels: source
-            .channels()
-            .iter()
-            .map(|c| (c.clone(), channel.clone()))
-            .collect(),
-        planes: Arc::new(source),
-    };
+    let ocean = ocean_on(source, vec![constants; 3]).unwrap();
     let names = |list: &[&str]| list.iter().map(|n| n.parse().unwrap()).collect();
     let options = DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"]))
         .with_window(WindowSpec::default().with_steps(2))

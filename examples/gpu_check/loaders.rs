@@ -2,12 +2,11 @@
 
 use crate::bench::Bench;
 use anyhow::Result;
+use burn_om4::testing::PoisonedMemory;
 use burn_om4::{
-    HostAllocator, HostPool, HostPoolOptions, OceanBatcher, OceanDataset, OceanLoader, Order,
-    OrdinaryMemory, Prefetch, PrefetchTo, Schedule, ScheduleSpec, Timeline,
+    HostPool, HostPoolOptions, OceanBatcher, OceanDataset, OceanLoader, Order, OrdinaryMemory,
+    Prefetch, PrefetchTo, Schedule, ScheduleSpec, Timeline,
 };
-use burn_std::AllocationProperty;
-use std::ptr::NonNull;
 
 /// As training runs it: the next batch is on the device, another one is being read.
 pub const AHEAD: Prefetch = Prefetch {
@@ -69,29 +68,6 @@ pub fn upload_seconds(timeline: &Timeline) -> Vec<f64> {
         .collect()
 }
 
-/// Memory that is overwritten as soon as it comes home: whoever still reads it is found out.
-pub struct Poisoning<A>(pub A);
-
-// SAFETY: the contract is that of the inner allocator, which does all the work.
-unsafe impl<A: HostAllocator> HostAllocator for Poisoning<A> {
-    fn allocate(&self, bytes: usize) -> burn_om4::Result<NonNull<u8>> {
-        self.0.allocate(bytes)
-    }
-
-    unsafe fn free(&self, pointer: NonNull<u8>, bytes: usize) {
-        // SAFETY: by contract it came from `allocate`.
-        unsafe { self.0.free(pointer, bytes) }
-    }
-
-    fn property(&self) -> AllocationProperty {
-        self.0.property()
-    }
-
-    fn came_home(&self, memory: &mut [u8]) {
-        memory.fill(0xff);
-    }
-}
-
 /// Buffers enough for three batches of two read groups.
 fn options() -> HostPoolOptions {
     HostPoolOptions {
@@ -110,10 +86,10 @@ pub fn poisoned_pool(bench: &Bench) -> Result<HostPool> {
     #[cfg(feature = "cuda")]
     if let Some(cuda) = &bench.cuda {
         let memory = burn_om4::PageLockedMemory::new(cuda.index())?;
-        return Ok(HostPool::new(Poisoning(memory), options()));
+        return Ok(HostPool::new(PoisonedMemory(memory), options()));
     }
     let _ = bench;
-    Ok(HostPool::new(Poisoning(OrdinaryMemory), options()))
+    Ok(HostPool::new(PoisonedMemory(OrdinaryMemory), options()))
 }
 
 /// Page-locked memory of the CUDA device.

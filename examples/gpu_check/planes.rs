@@ -1,10 +1,10 @@
 //! Ocean data from memory: planes of the published sizes, without a disk.
 
 use anyhow::{Result, ensure};
+use burn_om4::testing::ocean_on;
 use burn_om4::{
-    Channel, ChannelConstants, DatasetOptions, Grid, MaskOrder, Ocean, OceanChannel, OceanDataset,
-    OceanPair, PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts, TimeAxis, TimeValues,
-    WetMask, WindowSpec, preset,
+    Channel, ChannelConstants, DatasetOptions, MaskOrder, OceanDataset, OceanPair, PlaneRequest,
+    PlaneShape, PlaneSink, PlaneSource, ReadCounts, WetMask, WindowSpec, preset,
 };
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -84,25 +84,12 @@ impl Case {
         let constants = constants(self.shape, channels.len())?;
         let source = MadeUp {
             bank: bank(self.shape),
-            channels: channels.clone(),
+            channels,
             rows: self.rows,
             shape: self.shape,
             filling: self.filling,
         };
-        let days = TimeValues::Int((0..self.rows as i64).collect());
-        let surface = constants[0].wet.clone();
-        let described = channels.iter().zip(constants).map(|(channel, constants)| {
-            let unit = None;
-            (channel.clone(), OceanChannel { constants, unit })
-        });
-        let ocean = Ocean {
-            time: TimeAxis::decode(&days, "days since 2000-01-01", "julian")?,
-            grid: Arc::new(Grid::of_shape(self.shape)),
-            surface,
-            warnings: Vec::new(),
-            channels: described.collect(),
-            planes: Arc::new(source),
-        };
+        let ocean = ocean_on(source, constants)?;
         let options = DatasetOptions::new(self.prognostic.clone(), self.boundary.clone())
             .with_window(self.window.clone())
             .with_mask_order(self.order)
@@ -180,6 +167,7 @@ impl PlaneSource for MadeUp {
         request: &PlaneRequest<'_>,
         sink: &dyn PlaneSink,
     ) -> burn_om4::Result<ReadCounts> {
+        request.check(self)?;
         let n = request.channels.len();
         let fill = |plane: usize| {
             let (row, channel) = (request.rows[plane / n], request.channels[plane % n]);
@@ -201,6 +189,7 @@ impl PlaneSource for MadeUp {
     }
 
     fn planned_chunks(&self, request: &PlaneRequest<'_>) -> burn_om4::Result<u64> {
+        request.check(self)?;
         Ok(request.planes() as u64)
     }
 }

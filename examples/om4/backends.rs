@@ -4,9 +4,10 @@
 //! A process has one reader pool, so each number of threads is a child process; a round runs every
 //! child once, and a child every method once. Ratios are taken inside a round.
 
-use crate::bench::median;
-use crate::meter::{Cost, forget, measure};
-use crate::stores::{Case, ChunkFile, NX, NY, PLANE_BYTES, SHARD};
+use crate::bench::{forget_all, median};
+use crate::column::{BLOCK, blocks, sum};
+use crate::meter::{Cost, measure};
+use crate::stores::{Case, NX, NY, PLANE_BYTES};
 
 use anyhow::{Context, Result, bail, ensure};
 use burn_om4::{
@@ -16,7 +17,7 @@ use burn_om4::{
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 const CASES: &str = "flat-none-v2,flat-blosc-v2,flat-zstd-v3,compact-none-v2,compact-zstd-v3,\
@@ -59,9 +60,6 @@ pub struct Options {
     #[arg(long, hide = true)]
     child: bool,
 }
-
-/// Rows read at a time: whole shards.
-const BLOCK: usize = 2 * SHARD;
 
 /// Repetitions of a warm read within a round: a read takes a fraction of a second.
 const WARM: usize = 3;
@@ -171,7 +169,10 @@ fn one_round(name: &str, options: &Options) -> Result<Round> {
     let channels: Vec<usize> = (0..first.channels().len())
         .filter(|&at| wanted(&first.channels()[at]))
         .collect();
-    let files: Vec<_> = blocks(&case).flat_map(|b| case.files(&dir, b)).collect();
+    let files: Vec<_> = blocks(case.rows)
+        .into_iter()
+        .flat_map(|b| case.files(&dir, b))
+        .collect();
     let mut memory = vec![0f32; BLOCK * channels.len() * NY * NX];
     let mut round = Round {
         planes: (case.rows / BLOCK * BLOCK * channels.len()) as u64,
@@ -182,18 +183,20 @@ fn one_round(name: &str, options: &Options) -> Result<Round> {
     // Warm the cache, and see that all read the same.
     let mut sums = Vec::new();
     for (_, store) in &stores {
-        round.chunks = read(&case, store, &channels, &mut memory)?;
-        sums.push(sum(&memory));
+        let mut total = 0u64;
+        let mut add = |block: &[f32]| total = total.wrapping_add(sum(block));
+        round.chunks = read(&case, store, &channels, &mut memory, &mut add)?;
+        sums.push(total);
     }
     ensure!(sums.iter().all(|s| *s == sums[0]), "other values");
     for (io, store) in &stores {
         if *io == ReadMethod::Direct {
             // What it reads is not in the cache because of it, and must not be left there either.
-            read(&case, store, &channels, &mut memory)?;
+            read(&case, store, &channels, &mut memory, &mut |_| ())?;
         }
         let (done, mut cost) = measure(|| -> Result<()> {
             for _ in 0..WARM {
-                read(&case, store, &channels, &mut memory)?;
+                read(&case, store, &channels, &mut memory, &mut |_| ())?;
             }
             Ok(())
         });
@@ -205,7 +208,7 @@ fn one_round(name: &str, options: &Options) -> Result<Round> {
     if options.cold {
         for (io, store) in &stores {
             forget_all(&files)?;
-            let (done, cost) = measure(|| read(&case, store, &channels, &mut memory));
+            let (done, cost) = measure(|| read(&case, store, &channels, &mut memory, &mut |_| ()));
             done?;
             round.cold.insert(io.to_string(), cost);
         }
@@ -213,14 +216,16 @@ fn one_round(name: &str, options: &Options) -> Result<Round> {
     Ok(round)
 }
 
-fn blocks(case: &Case) -> impl Iterator<Item = std::ops::Range<usize>> {
-    (0..case.rows / BLOCK).map(|b| b * BLOCK..(b + 1) * BLOCK)
-}
-
-/// Reads all blocks, and returns the number of chunks, which is the planned one.
-fn read(case: &Case, store: &Store, channels: &[usize], memory: &mut [f32]) -> Result<u64> {
+/// Reads all blocks, shows each to `seen`, and returns the number of chunks, which is the planned one.
+fn read(
+    case: &Case,
+    store: &Store,
+    channels: &[usize],
+    memory: &mut [f32],
+    seen: &mut dyn FnMut(&[f32]),
+) -> Result<u64> {
     let mut chunks = 0;
-    for block in blocks(case) {
+    for block in blocks(case.rows) {
         let rows: Vec<usize> = block.collect();
         let request = PlaneRequest {
             rows: &rows,
@@ -230,22 +235,9 @@ fn read(case: &Case, store: &Store, channels: &[usize], memory: &mut [f32]) -> R
         let planned = store.planned_chunks(&request)?;
         ensure!(counts.chunks == planned, "{} of {planned}", counts.chunks);
         chunks += planned;
+        seen(memory);
     }
     Ok(chunks)
-}
-
-fn sum(memory: &[f32]) -> u64 {
-    let bits = memory.iter().map(|v| u64::from(v.to_bits()));
-    bits.fold(0, u64::wrapping_add)
-}
-
-fn forget_all(files: &[ChunkFile]) -> Result<()> {
-    let forgotten = |f: &ChunkFile| forget(Path::new(&f.path));
-    ensure!(
-        files.iter().all(forgotten),
-        "the page cache cannot be dropped here"
-    );
-    Ok(())
 }
 
 fn summary(name: &str, rounds: &BTreeMap<usize, Vec<Round>>, options: &Options) -> Vec<Row> {

@@ -6,7 +6,7 @@
 use crate::column::{Column, Kind, Place, blocks};
 use crate::loaders::{BATCH, STEPS};
 use crate::meter::{Cost, forget, measure};
-use crate::stores::{Case, LEVELS, NX, NY, PLANE_BYTES};
+use crate::stores::{Case, ChunkFile, LEVELS, NX, NY, PLANE_BYTES};
 use anyhow::{Context, Result, ensure};
 use burn_om4::synth::SynthOptions;
 use burn_om4::{OpenOptions, Store, reader_threads};
@@ -229,6 +229,15 @@ fn measure_case(case: &Case, place: &Place<'_>, options: &Options) -> Result<Val
     Ok(result.into())
 }
 
+/// Drops files from the page cache.
+pub fn forget_all(files: &[ChunkFile]) -> Result<()> {
+    ensure!(
+        files.iter().all(|f| forget(&f.path)),
+        "the page cache cannot be dropped here"
+    );
+    Ok(())
+}
+
 /// The limit and our reader with the page cache dropped before each of their turns.
 fn measure_cold(
     case: &Case,
@@ -242,11 +251,7 @@ fn measure_cold(
     let mut found: Vec<Vec<Cost>> = vec![Vec::new(); 2];
     for _ in 0..options.rounds {
         for (column, costs) in columns.iter_mut().zip(&mut found) {
-            let mut paths = files.iter().map(|f| &f.path);
-            ensure!(
-                paths.all(|p| forget(p)),
-                "the page cache cannot be dropped here"
-            );
+            forget_all(&files)?;
             costs.push(column.turn()?.cost);
         }
     }

@@ -107,12 +107,18 @@ impl From<HostPoolState> for Pool {
 }
 
 /// Rows read at a time: some 160 MB, a whole number of shards.
-const BLOCK: usize = 2 * SHARD;
+pub const BLOCK: usize = 2 * SHARD;
 
 /// The rows that a turn reads, a block at a time.
 pub fn blocks(rows: usize) -> Vec<Range<usize>> {
     let block = |b: usize| b * BLOCK..(b + 1) * BLOCK;
     (0..rows / BLOCK).map(block).collect()
+}
+
+/// Sum of the bits of all values.
+pub fn sum(memory: &[f32]) -> u64 {
+    let bits = memory.iter().map(|v| u64::from(v.to_bits()));
+    bits.fold(0, u64::wrapping_add)
 }
 
 /// Runs in the child: works whenever a line comes in, until there are no more.
@@ -191,16 +197,15 @@ fn planes<R: ReadPlanes + 'static>(mut reads: R, case: &Case) -> Result<(Box<dyn
     let per_row: usize = case.arrays().iter().map(|(_, levels)| levels).sum();
     let blocks = blocks(case.rows).len();
     let mut memory = vec![0f32; BLOCK * per_row * NY * NX];
-    let mut sum = 0u64;
+    let mut total = 0u64;
     // Sharded stores hold a shard's planes in another order; the sum does not mind.
     for block in 0..blocks {
         reads.read(block, &mut memory)?;
-        let bits = memory.iter().map(|v| u64::from(v.to_bits()));
-        sum = bits.fold(sum, u64::wrapping_add);
+        total = total.wrapping_add(sum(&memory));
     }
     let mut ready = Ready {
         planes: (blocks * BLOCK * per_row) as u64,
-        sum: Some(sum),
+        sum: Some(total),
         ..Ready::default()
     };
     reads.found(&mut ready);

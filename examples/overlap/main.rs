@@ -15,11 +15,10 @@ mod picture;
 use anyhow::{Context, Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
-use burn_om4::testing::{Fault, FaultySource, MemorySource};
+use burn_om4::testing::{Fault, FaultySource, MemorySource, ocean_on};
 use burn_om4::{
-    ChannelConstants, DatasetOptions, DeviceChoice, Grid, Ocean, OceanBatcher, OceanChannel,
-    OceanDataset, OceanLoader, OceanPair, PlaneShape, PlaneSource, Prefetch, Schedule,
-    ScheduleSpec, TimeAxis, TimeValues, Timeline, WetMask, WindowSpec, is_cpu,
+    ChannelConstants, DatasetOptions, DeviceChoice, OceanBatcher, OceanDataset, OceanLoader,
+    OceanPair, PlaneShape, Prefetch, Schedule, ScheduleSpec, Timeline, WetMask, WindowSpec, is_cpu,
 };
 use clap::Parser;
 use std::path::PathBuf;
@@ -62,25 +61,10 @@ fn dataset(rows: usize, delay: Duration) -> Result<OceanDataset> {
     let constants = ChannelConstants {
         mean: 100.0,
         std: 50.0,
-        wet: wet.clone(),
+        wet,
     };
-    let channel = OceanChannel {
-        constants,
-        unit: None,
-    };
-    let days = TimeValues::Int((0..rows as i64).collect());
-    let ocean = Ocean {
-        time: TimeAxis::decode(&days, "days since 2000-01-01", "julian")?,
-        grid: Arc::new(Grid::of_shape(shape)),
-        surface: wet,
-        warnings: Vec::new(),
-        channels: source
-            .channels()
-            .iter()
-            .map(|c| (c.clone(), channel.clone()))
-            .collect(),
-        planes: Arc::new(FaultySource::new(source, Fault::Delay(delay))),
-    };
+    let source = FaultySource::new(source, Fault::Delay(delay));
+    let ocean = ocean_on(source, vec![constants; names.len()])?;
     let list = |names: &[&str]| {
         names
             .iter()

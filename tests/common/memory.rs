@@ -1,9 +1,9 @@
 //! For tests of what comes after reading: a data set in memory.
 
-use burn_om4::testing::MemorySource;
+use burn_om4::testing::{MemorySource, ocean_on};
 use burn_om4::{
-    ChannelConstants, DatasetOptions, Grid, Ocean, OceanChannel, OceanDataset, OceanPair,
-    PlaneShape, PlaneSource, TimeAxis, TimeValues, WetMask, WindowSpec,
+    ChannelConstants, DatasetOptions, Ocean, OceanDataset, OceanPair, PlaneShape, PlaneSource,
+    TimeAxis, TimeValues, WetMask, WindowSpec,
 };
 use std::sync::Arc;
 
@@ -19,29 +19,16 @@ pub fn memory_source(rows: usize) -> MemorySource {
 
 /// An ocean on a source: means 0, deviations 1, all cells wet, one row at each of these days.
 pub fn memory_ocean(source: impl PlaneSource + 'static, days: Vec<i64>) -> burn_om4::Result<Ocean> {
-    let wet = Arc::new(WetMask::new(
-        source.plane(),
-        vec![true; source.plane().cells()],
-    )?);
-    let channel = OceanChannel {
-        constants: ChannelConstants {
-            mean: 0.0,
-            std: 1.0,
-            wet: wet.clone(),
-        },
-        unit: None,
+    let shape = source.plane();
+    let constants = ChannelConstants {
+        mean: 0.0,
+        std: 1.0,
+        wet: Arc::new(WetMask::new(shape, vec![true; shape.cells()])?),
     };
+    let constants = vec![constants; source.channels().len()];
     Ok(Ocean {
         time: TimeAxis::decode(&TimeValues::Int(days), "days since 2000-01-01", "julian")?,
-        grid: Arc::new(Grid::of_shape(source.plane())),
-        surface: wet,
-        channels: source
-            .channels()
-            .iter()
-            .map(|c| (c.clone(), channel.clone()))
-            .collect(),
-        planes: Arc::new(source),
-        warnings: Vec::new(),
+        ..ocean_on(source, constants)?
     })
 }
 

@@ -1,6 +1,7 @@
 //! How far a device's values are from the CPU's.
 
 use anyhow::{Result, ensure};
+use burn_om4::testing::ulps;
 
 /// How far apart two lots of values are.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,22 +59,6 @@ fn relative(found: f32, expected: f32) -> f64 {
     let share = difference / f64::from(expected.abs()).max(f64::from(f32::MIN_POSITIVE));
     // `f64::max` passes NaN over.
     if share.is_nan() { f64::INFINITY } else { share }
-}
-
-fn ulps(a: f32, b: f32) -> u64 {
-    let key = |x: f32| {
-        let bits = i64::from(x.to_bits() as i32);
-        if bits < 0 {
-            i64::from(i32::MIN) - bits
-        } else {
-            bits
-        }
-    };
-    if a.is_nan() || b.is_nan() {
-        u64::MAX
-    } else {
-        key(a).abs_diff(key(b))
-    }
 }
 
 #[cfg(test)]
