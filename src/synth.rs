@@ -33,7 +33,7 @@ pub use options::{
 };
 pub use waves::{SplitMix64, Waves};
 
-use crate::schema::Channel;
+use crate::ocean::channel::Channel;
 
 /// The values of an ocean, as [`SynthOptions::write_field`] asks for them.
 pub trait Field {

@@ -4,19 +4,20 @@
 //! Public so that users can test a source of their own, and their training loops against one that
 //! fails.
 
+mod contract;
 #[cfg(feature = "cube")]
 mod kernel;
 mod ocean;
 
-pub use crate::conformance::{PurityProbe, check_source};
-pub use crate::host::PoisonedMemory;
+pub use crate::host::pool::PoisonedMemory;
+pub use contract::{PurityProbe, check_source};
 #[cfg(feature = "cube")]
 pub use kernel::PlanesOnDevice;
 pub use ocean::ocean_on;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
-use crate::schema::Channel;
+use crate::ocean::channel::Channel;
+use crate::ocean::plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Memory for tests: whoever reads it after it came home is found out.
 
-use super::HostAllocator;
+use super::allocator::HostAllocator;
 use crate::error::Result;
 use burn_std::AllocationProperty;
 use std::ptr::NonNull;

@@ -1,8 +1,8 @@
 //! The coordinates of a synthetic store: the Gaussian grid and the 5-day time axis.
 
 use super::options::{SynthOptions, TimeEncoding};
-use crate::calendar::{Calendar, Date};
 use crate::error::{Error, Result};
+use crate::ocean::calendar::{Calendar, Date};
 use std::f64::consts::PI;
 
 /// Metres.

@@ -127,7 +127,7 @@ impl Group {
             }
         };
         if codec == Codec::Lz4 {
-            crate::lz4::register();
+            crate::zarr::codec::lz4::register();
         }
         let refused = |e: Box<dyn std::error::Error + Send + Sync>| {
             Error::new(ErrorKind::Config, format!("array metadata {document}"))

@@ -1,9 +1,9 @@
 //! Which form of store to write.
 
 use super::{Field, Waves, write};
-use crate::calendar::{Calendar, Date};
 use crate::error::{Error, Result};
-use crate::schema::{Channel, DEPTHS};
+use crate::ocean::calendar::{Calendar, Date};
+use crate::ocean::channel::{Channel, DEPTHS};
 use std::path::Path;
 
 /// How the variables with depth are laid out.
@@ -345,6 +345,6 @@ impl SynthOptions {
                 return Err(Error::config("a variable is named like a coordinate").found(found));
             }
         }
-        crate::schema::check_channels(&self.channels())
+        crate::ocean::channel::check_channels(&self.channels())
     }
 }

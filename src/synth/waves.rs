@@ -1,7 +1,7 @@
 //! The usual values: travelling waves and a little noise around noise-shaped continents.
 
 use super::Field;
-use crate::schema::Channel;
+use crate::ocean::channel::Channel;
 use std::f64::consts::TAU;
 
 /// Steele, Lea and Flood's SplitMix64: small, seeded, and the same everywhere.

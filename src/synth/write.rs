@@ -6,7 +6,7 @@ use super::encode::{Attributes, DType, Group, Spec, Writer};
 use super::moments::Moments;
 use super::options::{Chunking, Codec, Existing, Format, Land, Layout, MaskType, SynthOptions};
 use crate::error::{Error, ErrorKind, Result};
-use crate::schema::{Channel, DEPTHS, THICKNESSES};
+use crate::ocean::channel::{Channel, DEPTHS, THICKNESSES};
 use rayon::prelude::*;
 use serde_json::json;
 use std::fs;

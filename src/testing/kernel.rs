@@ -1,12 +1,12 @@
 //! The preparation kernel without a loader around it, to be measured.
 
+use crate::device::kernel::KernelConstants;
+use crate::device::upload::{RawGroup, cube_device, on_device};
 use crate::error::{Error, Result};
-use crate::kernel::KernelConstants;
-use crate::precision::Precision;
-use crate::prepare::{ChannelConstants, Preparation};
-use crate::read::PlaneShape;
-use crate::transfer::Held;
-use crate::upload::{RawGroup, cube_device, on_device};
+use crate::ocean::plane::PlaneShape;
+use crate::prepare::arithmetic::{ChannelConstants, Preparation};
+use crate::prepare::precision::Precision;
+use crate::prepare::transfer::Held;
 use burn::tensor::{DType, Device, Tensor};
 
 /// Raw planes that lie on a CubeCL device, and the kernel that prepares them.

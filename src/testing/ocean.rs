@@ -1,11 +1,11 @@
 //! An ocean around any source.
 
+use crate::dataset::ocean::{Ocean, OceanChannel};
 use crate::error::{Error, Result};
-use crate::grid::Grid;
-use crate::ocean::{Ocean, OceanChannel};
-use crate::prepare::ChannelConstants;
-use crate::read::PlaneSource;
-use crate::time::{TimeAxis, TimeValues};
+use crate::ocean::grid::Grid;
+use crate::ocean::plane::PlaneSource;
+use crate::ocean::time::{TimeAxis, TimeValues};
+use crate::prepare::arithmetic::ChannelConstants;
 use std::sync::Arc;
 
 /// An ocean on a source: a row a day from 2000-01-01 (`julian`), a grid without coordinates, channels

@@ -8,7 +8,7 @@ mod sync {
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::sync::PoisonError;
 }
-#[path = "../../src/slots.rs"]
+#[path = "../../src/host/slots.rs"]
 mod slots;
 
 use loom::sync::Arc;

@@ -1,0 +1,5 @@
+//! Sources and windows over them: what a batch is made from, and what its numbers mean.
+
+pub(crate) mod digest;
+pub(crate) mod ocean;
+pub(crate) mod ocean_dataset;

@@ -1,0 +1,75 @@
+//! How far a loader is: whose batches count, and from where the next pass starts.
+//!
+//! A loader, its copies on other devices and its slices share one [`Latest`]. The iterator made last
+//! speaks for all of them; one made earlier that is still in use does not move the loader's place.
+
+use crate::loader::cursor::Place;
+use crate::loader::slices::Split;
+use crate::order::schedule::Schedule;
+use crate::order::state::{LoaderState, Position};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// From where the first pass starts.
+#[derive(Clone)]
+pub(crate) struct Start {
+    /// In steps of the loader as a whole.
+    pub position: Position,
+    /// What it follows from, for slices: they have a world of their own.
+    pub saved: Option<LoaderState>,
+}
+
+impl Start {
+    /// The beginning of an epoch.
+    pub fn of_epoch(epoch: u64) -> Self {
+        Self {
+            position: Position {
+                epoch,
+                delivered: 0,
+            },
+            saved: None,
+        }
+    }
+}
+
+/// Who speaks for the place of a loader.
+#[derive(Clone, Default)]
+pub(crate) struct Latest(Arc<Mutex<Option<Runner>>>);
+
+#[derive(Clone)]
+struct Runner {
+    schedule: Schedule,
+    place: Place,
+    /// Where its loader's first pass started.
+    start: Position,
+    split: Option<Arc<Split>>,
+}
+
+impl Latest {
+    /// An iterator begins; as a slice's it stands for all slices of its split.
+    pub fn begins(
+        &self,
+        schedule: &Schedule,
+        place: &Place,
+        start: Position,
+        split: Option<&Arc<Split>>,
+    ) {
+        let runner = Runner {
+            schedule: schedule.clone(),
+            place: place.clone(),
+            start,
+            split: split.cloned(),
+        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(runner);
+    }
+
+    /// The schedule and the place in it, once an iterator has begun.
+    pub fn get(&self) -> Option<(Schedule, Position)> {
+        let runner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let runner = runner.clone()?;
+        let position = match &runner.split {
+            Some(split) => split.slowest(runner.start),
+            None => runner.place.get(),
+        };
+        Some((runner.schedule, position))
+    }
+}

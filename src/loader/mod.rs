@@ -1,0 +1,11 @@
+//! Passes over the data, ahead of the model, in order.
+
+pub(crate) mod batcher;
+pub(crate) mod cursor;
+pub(crate) mod latest;
+pub(crate) mod ocean_loader;
+pub(crate) mod pass;
+pub(crate) mod prefetch;
+pub(crate) mod queue;
+pub(crate) mod slices;
+pub(crate) mod threads;

@@ -1,0 +1,93 @@
+//! The batches that Samudra's Python samplers emit (SEMANTICS.md 3.9; `utils/samplers.py`).
+//!
+//! Both samplers draw from one `random.Random(seed + epoch)`, and every call of `shuffle` moves it on:
+//! what matters is the order of the calls and the lengths of the lists, not what is in them. So lists
+//! of batches are shuffled as lists of batch numbers, and a rank keeps its own column of the rounds.
+
+use crate::order::cpython_random::CpythonRandom;
+use crate::order::groups::{Part, Parts};
+use crate::order::spec::ScheduleSpec;
+use std::ops::Range;
+
+/// One epoch on one rank.
+pub(crate) struct SamudraPass {
+    /// Numbers of this rank's batches, through all parts.
+    batches: Vec<u64>,
+    /// Windows of each part in shuffled order, where the order inside a part is shuffled.
+    shuffled: Option<Vec<Vec<u64>>>,
+}
+
+impl SamudraPass {
+    pub(crate) fn new(spec: &ScheduleSpec, parts: &Parts, shuffle: bool, epoch: u64) -> Self {
+        let seed = i128::from(spec.seed) + i128::from(epoch);
+        let rng = shuffle.then(|| CpythonRandom::new(seed));
+        if spec.world == 1 {
+            Self::single_process(parts, rng)
+        } else {
+            Self::distributed(spec, parts, rng)
+        }
+    }
+
+    /// Shuffles the windows of each group, then the batches cut from them.
+    fn single_process(parts: &Parts, rng: Option<CpythonRandom>) -> Self {
+        let mut batches: Vec<u64> = (0..parts.batches).collect();
+        let shuffled = rng.map(|mut rng| {
+            let mut shuffle = |part: &Part| {
+                let mut windows: Vec<u64> = (0..part.windows).map(|p| part.window(p)).collect();
+                rng.shuffle(&mut windows);
+                windows
+            };
+            let windows = parts.parts.iter().map(&mut shuffle).collect();
+            rng.shuffle(&mut batches);
+            windows
+        });
+        Self { batches, shuffled }
+    }
+
+    /// Deals consecutive batches to the ranks in rounds, then shuffles the rounds: those of each
+    /// group first, then all of them.
+    fn distributed(spec: &ScheduleSpec, parts: &Parts, mut rng: Option<CpythonRandom>) -> Self {
+        let (world, rank) = (spec.world as u64, spec.rank as u64);
+        let mut rounds: Vec<u64> = Vec::new();
+        for part in &parts.parts {
+            let first_round = rounds.len();
+            let end = part.first_batch + part.batches;
+            let whole = part.batches / world;
+            rounds.extend((0..whole).map(|round| part.first_batch + round * world + rank));
+            let left = part.batches % world;
+            if left > 0 && !spec.drop_last {
+                let mut padding: Vec<u64> = (part.first_batch..end).collect();
+                if let Some(rng) = &mut rng {
+                    rng.shuffle(&mut padding);
+                }
+                rounds.push(match rank.checked_sub(left) {
+                    None => end - left + rank,
+                    Some(missing) => padding[(missing % part.batches) as usize],
+                });
+            }
+            if let Some(rng) = &mut rng {
+                rng.shuffle(&mut rounds[first_round..]);
+            }
+        }
+        if let Some(rng) = &mut rng {
+            rng.shuffle(&mut rounds);
+        }
+        Self {
+            batches: rounds,
+            shuffled: None,
+        }
+    }
+
+    /// The number of this rank's batch `k`, through all parts.
+    pub(crate) fn batch(&self, k: u64) -> u64 {
+        self.batches[k as usize]
+    }
+
+    /// The windows at these places of a part.
+    pub(crate) fn windows(&self, parts: &Parts, part: usize, places: Range<u64>) -> Vec<u64> {
+        match &self.shuffled {
+            Some(windows) => windows[part][places.start as usize..places.end as usize].to_vec(),
+            None => places.map(|p| parts.parts[part].window(p)).collect(),
+        }
+    }
+}

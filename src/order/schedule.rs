@@ -1,0 +1,298 @@
+//! The order of batches: a pure function of (seed, epoch, world, rank).
+//!
+//! ```text
+//! Groups ----+
+//!            +--> Schedule --epoch(e)--> Epoch --batch(k)--> window indices
+//! ScheduleSpec
+//! ```
+//!
+//! Nothing here counts, remembers or advances: threads, prefetch depth and where a pass was
+//! interrupted cannot change an order. Windows are numbered through all data sets, in the order the
+//! data sets are listed.
+//!
+//! # From an order to the batches of a rank
+//! Every order but [`Order::Samudra`] makes one list of batches per epoch, each from one group. Step
+//! `k` of rank `r` is batch `k * world + r` of that list. Where the list does not fill the last
+//! round, `drop_last` drops that round; otherwise the ranks left over draw again from the beginning
+//! of the same list (over and over where the list is shorter than a round). So all ranks take the
+//! same number of steps, for every length and world.
+//!
+//! A group whose length is not a multiple of the batch size has one short batch: `drop_last` drops
+//! it too. Which windows it holds changes with the epoch in shuffled orders.
+
+use crate::error::{Error, Result};
+use crate::order::groups::{GroupOrder, Groups, Parts};
+use crate::order::permutation::{BlockShuffle, Key, Permutation};
+use crate::order::samudra::SamudraPass;
+use crate::order::spec::{Order, ScheduleSpec, Shard, check};
+use std::fmt;
+use std::sync::Arc;
+
+/// The batches of one rank, for every epoch. Cheap to clone.
+///
+/// ```
+/// use burn_om4::{Groups, Order, Schedule, ScheduleSpec};
+/// let spec = ScheduleSpec { order: Order::Sequential, batch_size: 4, world: 2, rank: 1, ..Default::default() };
+/// let schedule = Schedule::new(spec, Groups::single(10)?)?;
+/// // Three batches for two ranks: the second one is padded from the beginning.
+/// let batches: Vec<Vec<u64>> = schedule.epoch(0).iter_from(0).collect();
+/// assert_eq!(batches, [vec![4, 5, 6, 7], vec![0, 1, 2, 3]]);
+/// assert_eq!(schedule.steps(), 2);
+/// # Ok::<(), burn_om4::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Schedule(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    spec: ScheduleSpec,
+    groups: Groups,
+    parts: Parts,
+    steps: u64,
+}
+
+impl Schedule {
+    /// Checks the options and cuts the groups into batches. O(data sets), whatever the number of
+    /// windows; a custom order is checked in O(its length).
+    ///
+    /// No window, or fewer than `drop_last` leaves a round of, is a schedule of 0 steps.
+    ///
+    /// # Errors
+    /// A batch size, world, block or pool of 0; a rank outside the world; a custom batch that is
+    /// empty, too long, mixes groups, or names a window that is not there.
+    pub fn new(spec: ScheduleSpec, groups: Groups) -> Result<Self> {
+        check(&spec, &groups)?;
+        let (batch_size, world) = (spec.batch_size as u64, spec.world as u64);
+        let group_order = match spec.order {
+            Order::Samudra { groups, .. } => groups,
+            _ => GroupOrder::FirstSeen,
+        };
+        let parts = Parts::new(&groups, group_order, batch_size, spec.drop_last);
+        let rounds = |batches: u64| {
+            if spec.drop_last {
+                batches / world
+            } else {
+                batches.div_ceil(world)
+            }
+        };
+        let steps = match &spec.order {
+            Order::Samudra { .. } => parts.parts.iter().map(|p| rounds(p.batches)).sum(),
+            Order::Custom(batches) => rounds(batches.len() as u64),
+            Order::Sequential | Order::Shuffled | Order::Blocks { .. } => rounds(parts.batches),
+        };
+        Ok(Self(Arc::new(Inner {
+            spec,
+            groups,
+            parts,
+            steps,
+        })))
+    }
+
+    /// The options it was made from.
+    pub fn spec(&self) -> &ScheduleSpec {
+        &self.0.spec
+    }
+
+    /// The windows it orders.
+    pub fn groups(&self) -> &Groups {
+        &self.0.groups
+    }
+
+    /// Batches per epoch: the same number on every rank and in every epoch.
+    pub fn steps(&self) -> u64 {
+        self.0.steps
+    }
+
+    /// The batches of an epoch. O(log n) for n windows and one group (O(groups * log n) for more);
+    /// O(n) for [`Order::Samudra`].
+    pub fn epoch(&self, epoch: u64) -> Epoch {
+        let Inner { spec, parts, .. } = &*self.0;
+        let key = Key::of_pass(spec.seed, epoch);
+        let keyed = || parts.parts.iter().zip(1..);
+        let draw = match &spec.order {
+            Order::Sequential => Draw::Sequential,
+            Order::Shuffled => Draw::Shuffled {
+                // One group's windows are in random order as it is, and left in place its order
+                // does not depend on the batch size.
+                batches: (parts.parts.len() > 1)
+                    .then(|| Permutation::new(key.child(0), parts.batches)),
+                windows: keyed()
+                    .map(|(p, tag)| Permutation::new(key.child(tag), p.windows))
+                    .collect(),
+            },
+            Order::Blocks { block, pool } => Draw::Blocks(
+                keyed()
+                    .map(|(p, tag)| BlockShuffle::new(key.child(tag), p.windows, *block, *pool))
+                    .collect(),
+            ),
+            Order::Samudra { shuffle, .. } => {
+                Draw::Samudra(SamudraPass::new(spec, parts, *shuffle, epoch))
+            }
+            Order::Custom(_) => Draw::Custom,
+        };
+        Epoch {
+            schedule: self.clone(),
+            number: epoch,
+            draw: Arc::new(draw),
+        }
+    }
+
+    /// The part of this schedule that one of several devices takes: as if the world were `count`
+    /// times as large. Parts are disjoint (but for padding) and equally long, and a shuffled order
+    /// deals all windows anew in every epoch ([`Order::Samudra`] does not).
+    ///
+    /// ```
+    /// use burn_om4::{Groups, Schedule, ScheduleSpec, Shard};
+    /// let whole = Schedule::new(ScheduleSpec::default(), Groups::single(19)?)?;
+    /// let second = whole.shard(Shard { index: 1, count: 2 })?;
+    /// assert_eq!((second.spec().world, second.spec().rank, second.steps()), (2, 1, 10));
+    /// # Ok::<(), burn_om4::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A count of 0, an index not below the count, or a world beyond the address space.
+    pub fn shard(&self, shard: Shard) -> Result<Self> {
+        let mut spec = self.0.spec.clone();
+        if shard.index >= shard.count {
+            return Err(Error::config("no such part of a schedule")
+                .expected(format!("an index below {}", shard.count))
+                .found(shard.index));
+        }
+        spec.world = (spec.world.checked_mul(shard.count))
+            .ok_or_else(|| Error::config("too many parts of a schedule").found(shard.count))?;
+        spec.rank = spec.rank * shard.count + shard.index;
+        Self::new(spec, self.0.groups.clone())
+    }
+}
+
+/// The batches of one epoch on one rank. Cheap to clone, and to send to another thread.
+#[derive(Clone)]
+pub struct Epoch {
+    schedule: Schedule,
+    number: u64,
+    draw: Arc<Draw>,
+}
+
+enum Draw {
+    Sequential,
+    Shuffled {
+        batches: Option<Permutation>,
+        windows: Vec<Permutation>,
+    },
+    Blocks(Vec<BlockShuffle>),
+    Samudra(SamudraPass),
+    Custom,
+}
+
+impl fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Epoch")
+            .field("spec", self.schedule.spec())
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Epoch {
+    /// Which epoch this is.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The schedule it is an epoch of.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Batches: [`Schedule::steps`].
+    pub fn len(&self) -> u64 {
+        self.schedule.0.steps
+    }
+
+    /// Whether there is no batch.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The windows of batch `k`, in their order. The time is that of the batch's windows, whatever
+    /// `k` is: see [`Order`].
+    ///
+    /// # Panics
+    /// `k` is not below [`Epoch::len`].
+    pub fn batch(&self, k: u64) -> Vec<u64> {
+        let Inner {
+            spec, parts, steps, ..
+        } = &*self.schedule.0;
+        assert!(k < *steps, "batch {k} of an epoch of {steps} batches");
+        // The slot in the list that all ranks share, and for padding the beginning again.
+        let slot = |batches: u64| (k * spec.world as u64 + spec.rank as u64) % batches;
+        let slot_of_parts = || slot(parts.batches);
+        match &*self.draw {
+            Draw::Sequential => {
+                let (i, number) = parts.locate(slot_of_parts());
+                let part = &parts.parts[i];
+                parts.places(i, number).map(|p| part.window(p)).collect()
+            }
+            Draw::Shuffled { batches, windows } => {
+                let slot = slot_of_parts();
+                let batch = batches.as_ref().map_or(slot, |b| b.apply(slot));
+                let (i, number) = parts.locate(batch);
+                let (part, order) = (&parts.parts[i], &windows[i]);
+                let window = |place| part.window(order.apply(place));
+                parts.places(i, number).map(window).collect()
+            }
+            Draw::Blocks(shuffles) => {
+                let (i, number) = parts.interleave(slot_of_parts());
+                let (part, shuffle) = (&parts.parts[i], &shuffles[i]);
+                let places = parts.places(i, number);
+                let mut pool = shuffle.pool_at(places.start);
+                let window = |place| {
+                    if !pool.holds(place) {
+                        pool = shuffle.pool_at(place);
+                    }
+                    part.window(shuffle.apply(&pool, place))
+                };
+                places.map(window).collect()
+            }
+            Draw::Samudra(pass) => {
+                let (i, number) = parts.locate(pass.batch(k));
+                pass.windows(parts, i, parts.places(i, number))
+            }
+            Draw::Custom => match &spec.order {
+                Order::Custom(batches) => batches[slot(batches.len() as u64) as usize].clone(),
+                _ => unreachable!("only a custom order draws from one"),
+            },
+        }
+    }
+
+    /// Batch `k` and all that follow.
+    pub fn iter_from(&self, k: u64) -> Batches {
+        Batches {
+            epoch: self.clone(),
+            next: k,
+        }
+    }
+}
+
+/// Iterator over the batches of an [`Epoch`]. Owns what it needs.
+#[derive(Clone, Debug)]
+pub struct Batches {
+    epoch: Epoch,
+    next: u64,
+}
+
+impl Iterator for Batches {
+    type Item = Vec<u64>;
+
+    fn next(&mut self) -> Option<Vec<u64>> {
+        let batch = (self.next < self.epoch.len()).then(|| self.epoch.batch(self.next))?;
+        self.next += 1;
+        Some(batch)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.epoch.len().saturating_sub(self.next);
+        let left = usize::try_from(left).ok();
+        (left.unwrap_or(usize::MAX), left)
+    }
+}

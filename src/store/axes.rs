@@ -1,0 +1,61 @@
+//! Dimension names: which axis of an array is time, level, y or x.
+
+use crate::zarr::metadata::ArrayMeta;
+
+/// The role of a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Axis {
+    Time,
+    Level,
+    Y,
+    X,
+}
+
+/// Accepted names of the time dimension.
+pub(crate) const TIME_NAMES: [&str; 1] = ["time"];
+/// Accepted names of the vertical dimension.
+pub(crate) const LEVEL_NAMES: [&str; 5] = ["lev", "z_l", "depth", "level", "z"];
+/// Accepted names of the meridional dimension.
+pub(crate) const Y_NAMES: [&str; 4] = ["y", "lat", "latitude", "yh"];
+/// Accepted names of the zonal dimension.
+pub(crate) const X_NAMES: [&str; 4] = ["x", "lon", "longitude", "xh"];
+
+/// What the names mean, for messages.
+pub(crate) const EXPECTED: &str = "(time, y, x), (time, level, y, x) or (level, time, y, x) with time; \
+     lev, z_l, depth, level or z; y, lat, latitude or yh; x, lon, longitude or xh";
+
+/// The role a dimension's name stands for, where it is a known one.
+pub(crate) fn axis_of(name: &str) -> Option<Axis> {
+    let known = [
+        (Axis::Time, &TIME_NAMES[..]),
+        (Axis::Level, &LEVEL_NAMES[..]),
+        (Axis::Y, &Y_NAMES[..]),
+        (Axis::X, &X_NAMES[..]),
+    ];
+    let found = known.iter().find(|(_, names)| names.contains(&name));
+    found.map(|(axis, _)| *axis)
+}
+
+/// The roles of an array's dimensions, where all have known names.
+pub(crate) fn axes_of(meta: &ArrayMeta) -> Option<Vec<Axis>> {
+    meta.dims
+        .as_ref()?
+        .iter()
+        .map(|name| axis_of(name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_accepted_name_has_one_role() {
+        assert_eq!(axis_of("time"), Some(Axis::Time));
+        assert_eq!(axis_of("z_l"), Some(Axis::Level));
+        assert_eq!(axis_of("yh"), Some(Axis::Y));
+        assert_eq!(axis_of("longitude"), Some(Axis::X));
+        assert_eq!(axis_of("yq"), None);
+        assert_eq!(axis_of("Time"), None);
+    }
+}

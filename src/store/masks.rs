@@ -1,0 +1,224 @@
+//! Wet masks: which cells of each level are ocean.
+//!
+//! `mask_k (y, x)` masks level `k`; a store without `mask_0` may have `wetmask (level, y, x)` instead.
+//! Any number type will do and the rule is "not zero"; a NaN in a float mask is no statement that a
+//! cell is wet, so it counts as dry. A mask with a time axis is taken at its first row.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ocean::channel::Channel;
+use crate::ocean::mask::WetMask;
+use crate::ocean::plane::PlaneShape;
+use crate::store::axes::{Axis, axes_of};
+use crate::store::grid::check_plane;
+use crate::store::options::OpenOptions;
+use crate::zarr::metadata::{ArrayMeta, Group};
+use crate::zarr::small_array::{Numbers, read_part};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The wet masks of a store, by level.
+#[derive(Clone, Debug)]
+pub struct WetMasks {
+    path: PathBuf,
+    levels: BTreeMap<usize, Arc<WetMask>>,
+    warnings: Vec<String>,
+}
+
+impl WetMasks {
+    /// Reads the masks of a store that need not have anything else: no time, no channels.
+    ///
+    /// # Errors
+    /// No group, no mask, a mask that is not `(y, x)` or `(level, y, x)`, or of another extent than
+    /// the others.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
+        let group = Group::open(path.as_ref())?;
+        let masks = Self::read(&group, None, options)?;
+        if masks.levels.is_empty() {
+            return Err(masks.absent(0));
+        }
+        Ok(masks)
+    }
+
+    /// Reads the masks of a group; none is no error here.
+    pub(crate) fn read(
+        group: &Group,
+        shape: Option<PlaneShape>,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        let mut masks = Self {
+            path: group.storage.root().to_owned(),
+            levels: BTreeMap::new(),
+            warnings: Vec::new(),
+        };
+        let mut shape = shape;
+        if group.arrays.contains_key("mask_0") {
+            for meta in group.arrays.values() {
+                if let Some(level) = flat_mask_level(&meta.name) {
+                    let planes = masks.read_planes(group, meta, &mut shape, options)?;
+                    if planes.len() != 1 {
+                        return Err(group
+                            .error(ErrorKind::Metadata, &meta.name, "a flat mask has levels")
+                            .expected("(y, x)")
+                            .found(format!("{:?}", meta.shape)));
+                    }
+                    masks.levels.extend(planes.into_iter().map(|p| (level, p)));
+                }
+            }
+        } else if let Some(meta) = group.arrays.get("wetmask") {
+            let planes = masks.read_planes(group, meta, &mut shape, options)?;
+            masks.levels.extend(planes.into_iter().enumerate());
+        }
+        Ok(masks)
+    }
+
+    /// The mask of a level (counted from 0 at the surface).
+    ///
+    /// # Errors
+    /// The store has no mask for this level.
+    pub fn level(&self, level: usize) -> Result<Arc<WetMask>> {
+        self.levels
+            .get(&level)
+            .cloned()
+            .ok_or_else(|| self.absent(level))
+    }
+
+    /// The mask of a prognostic channel: its own level's, or the surface's.
+    ///
+    /// # Errors
+    /// The store has no mask for that level.
+    pub fn of(&self, channel: &Channel) -> Result<Arc<WetMask>> {
+        self.level(channel.mask_level())
+    }
+
+    /// Levels that have a mask, ascending.
+    pub fn levels(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.levels.keys().copied()
+    }
+
+    /// What a careful person would want to know, such as NaN cells taken as dry.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn absent(&self, level: usize) -> Error {
+        let found = match (self.levels.keys().next(), self.levels.keys().next_back()) {
+            (Some(first), Some(last)) => format!("masks of levels {first} to {last}"),
+            _ => "no mask".to_owned(),
+        };
+        Error::new(ErrorKind::Metadata, "no wet mask for this level")
+            .store(&self.path)
+            .expected(format!("mask_{level}, or wetmask with that level"))
+            .found(found)
+    }
+
+    /// The planes of one mask array, one per level (or one).
+    fn read_planes(
+        &mut self,
+        group: &Group,
+        meta: &ArrayMeta,
+        shape: &mut Option<PlaneShape>,
+        options: &OpenOptions,
+    ) -> Result<Vec<Arc<WetMask>>> {
+        let axes = mask_axes(group, meta)?;
+        let plane = check_plane(group, meta, shape)?;
+        let part: Vec<Range<u64>> = std::iter::zip(&axes, &meta.shape)
+            .map(|(axis, extent)| 0..if *axis == Axis::Time { 1 } else { *extent })
+            .collect();
+        let values = read_part(group, meta, &part, options.strictness, &mut self.warnings)?;
+        let wet = to_wet(values, &meta.name, &mut self.warnings);
+        wet.chunks_exact(plane.ny * plane.nx)
+            .map(|cells| WetMask::new(plane, cells.to_vec()).map(Arc::new))
+            .collect()
+    }
+}
+
+/// The level of `mask_3`.
+fn flat_mask_level(name: &str) -> Option<usize> {
+    let digits = name.strip_prefix("mask_")?;
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+/// Whether an array of this name is a mask.
+pub(crate) fn is_mask(name: &str) -> bool {
+    name == "wetmask" || flat_mask_level(name).is_some()
+}
+
+fn mask_axes(group: &Group, meta: &ArrayMeta) -> Result<Vec<Axis>> {
+    use Axis::{Level, Time, X, Y};
+    let axes = match (&meta.dims, meta.shape.len()) {
+        (Some(_), _) => axes_of(meta),
+        (None, 2) => Some(vec![Y, X]),
+        (None, 3) => Some(vec![Level, Y, X]),
+        (None, _) => None,
+    };
+    let known: [&[Axis]; 5] = [
+        &[Y, X],
+        &[Level, Y, X],
+        &[Time, Y, X],
+        &[Time, Level, Y, X],
+        &[Level, Time, Y, X],
+    ];
+    let axes = axes.filter(|a| known.contains(&a.as_slice()));
+    let axes = axes.ok_or_else(|| {
+        group
+            .error(
+                ErrorKind::Metadata,
+                &meta.name,
+                "not the dimensions of a mask",
+            )
+            .expected("(y, x) or (level, y, x), by known names")
+            .found(format!("{:?} {:?}", meta.dims, meta.shape))
+    })?;
+    if meta.shape.contains(&0) {
+        return Err(group
+            .error(ErrorKind::Metadata, &meta.name, "a mask is empty")
+            .found(format!("{:?}", meta.shape)));
+    }
+    Ok(axes)
+}
+
+fn to_wet(values: Numbers, name: &str, warnings: &mut Vec<String>) -> Vec<bool> {
+    match values {
+        Numbers::Bool(v) => v,
+        Numbers::Int(v) => v.into_iter().map(|n| n != 0).collect(),
+        Numbers::Float(v) => {
+            let nan = v.iter().filter(|x| x.is_nan()).count();
+            if nan > 0 {
+                warnings.push(format!("mask {name}: {nan} NaN cells count as dry"));
+            }
+            v.into_iter().map(|x| x != 0.0 && !x.is_nan()).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_but_zero_is_wet_and_nan_is_dry() {
+        let mut warnings = Vec::new();
+        let wet = to_wet(
+            Numbers::Float(vec![0.0, -0.0, 1.0, f64::NAN, 0.5]),
+            "mask_0",
+            &mut warnings,
+        );
+        assert_eq!(wet, [false, false, true, false, true]);
+        assert!(warnings[0].contains("1 NaN"), "{warnings:?}");
+        let wet = to_wet(Numbers::Int(vec![0, 1, -1, 255]), "m", &mut warnings);
+        assert_eq!(wet, [false, true, true, true]);
+        assert_eq!(warnings.len(), 1);
+    }
+
+    #[test]
+    fn only_digits_make_a_mask_of_a_level() {
+        assert_eq!(flat_mask_level("mask_12"), Some(12));
+        assert!(!is_mask("mask_") && !is_mask("mask_a") && !is_mask("mask"));
+        assert!(is_mask("wetmask"));
+    }
+}

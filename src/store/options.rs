@@ -1,0 +1,65 @@
+//! How a store is opened: how strict, which channels, and by which system calls.
+
+use crate::ocean::channel::Channel;
+use crate::options::ReadMethod;
+use crate::options::Strictness;
+
+/// Options of [`Store::open`](crate::Store::open) and
+/// [`Statistics::open`](crate::Statistics::open).
+///
+/// ```
+/// use burn_om4::{OpenOptions, Strictness};
+/// assert_eq!(OpenOptions::default().strictness, Strictness::Strict);
+/// let options = OpenOptions::default().with_strictness(Strictness::Lenient);
+/// assert_eq!(options.strictness, Strictness::Lenient);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// What to do about missing chunks and unusable statistics.
+    pub strictness: Strictness,
+    /// Only these channels are looked for, validated and served; the store may hold others of any
+    /// kind. `None` (the default) serves, and therefore validates, every array with a time axis
+    /// and a horizontal plane.
+    pub channels: Option<Vec<Channel>>,
+    /// By which system calls chunks are read.
+    pub io: ReadMethod,
+}
+
+impl OpenOptions {
+    /// The same options with another [`Strictness`].
+    pub fn with_strictness(mut self, strictness: Strictness) -> Self {
+        self.strictness = strictness;
+        self
+    }
+
+    /// The same options, restricted to these channels.
+    pub fn with_channels(mut self, channels: impl IntoIterator<Item = Channel>) -> Self {
+        self.channels = Some(channels.into_iter().collect());
+        self
+    }
+
+    /// The same options with another [`ReadMethod`].
+    pub fn with_io(mut self, io: ReadMethod) -> Self {
+        self.io = io;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_that_of_one_method_in_text_and_in_files() {
+        for method in ReadMethod::ALL {
+            assert_eq!(method.name().parse::<ReadMethod>().unwrap(), method);
+            let json = serde_json::to_string(&method).unwrap();
+            assert_eq!(json, format!("\"{method}\""));
+        }
+        let e = "uring".parse::<ReadMethod>().unwrap_err().to_string();
+        assert!(
+            e.contains("pread, mmap, direct, io_uring") && e.contains("`uring`"),
+            "{e}"
+        );
+    }
+}

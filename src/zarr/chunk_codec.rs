@@ -1,0 +1,547 @@
+//! How the bytes of a chunk become `f32` values; decided once, when the array is opened.
+//!
+//! The usual codecs are decoded here, straight into the memory the values are wanted in, and never
+//! into more memory than the metadata promises, however damaged the bytes are. Everything else -
+//! filters, order F, codecs in another order - goes through zarrs and costs one buffer and one copy. A codec earns its
+//! direct way by a variant of [`Compression`] and an arm in [`Direct::decompress`].
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::zarr::codec::blosc;
+use crate::zarr::codec::lz4;
+use crate::zarr::codec::size::{check_size, corrupt, without_checksum};
+use crate::zarr::files::storage::LocalStorage;
+use crate::zarr::metadata::{ArrayMeta, Group, ZarrFormat};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::io::Read;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use zarrs::array::codec::api::CodecOptions;
+use zarrs::array::{Array, ArrayToBytesCodecTraits, CodecChain, DataType, FillValue};
+use zarrs::metadata::v3::MetadataV3;
+
+/// The way from stored bytes to values.
+#[derive(Clone, Debug)]
+pub(crate) enum ChunkCodec {
+    /// Decoded here.
+    Direct(Direct),
+    /// Decoded by zarrs.
+    Chain(Chain),
+}
+
+/// At most one compressor, then at most one checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Direct {
+    compression: Compression,
+    /// A CRC-32C (Castagnoli), little-endian, in the last four bytes.
+    checksum: bool,
+    /// The stored byte order is not this machine's.
+    swap: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    None,
+    Zstd,
+    Gzip,
+    Zlib,
+    Lz4,
+    Blosc,
+}
+
+/// A codec chain of zarrs with what it needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Chain {
+    codecs: Arc<CodecChain>,
+    shape: Vec<NonZeroU64>,
+    dtype: DataType,
+    fill: FillValue,
+    /// The bytes begin with a blosc header whose size can be checked before blosc trusts it.
+    blosc: bool,
+}
+
+/// What one thread keeps between chunks.
+#[derive(Default)]
+pub(crate) struct Decoders {
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    zlib: Option<flate2::Decompress>,
+}
+
+impl ChunkCodec {
+    /// The codec of an unsharded array.
+    pub(crate) fn of_array(group: &Group, meta: &ArrayMeta, array: &Array<LocalStorage>) -> Self {
+        let direct = match group.format {
+            ZarrFormat::V2 => Direct::of_v2(meta),
+            ZarrFormat::V3 => meta
+                .document
+                .get("codecs")
+                .and_then(Value::as_array)
+                .and_then(|codecs| Direct::of_v3(codecs)),
+        };
+        let blosc = match group.format {
+            ZarrFormat::V2 => {
+                let filters = meta.document.get("filters").and_then(Value::as_array);
+                filters.is_none_or(Vec::is_empty)
+                    && meta.document.pointer("/compressor/id") == Some(&Value::from("blosc"))
+            }
+            ZarrFormat::V3 => meta
+                .document
+                .get("codecs")
+                .and_then(Value::as_array)
+                .is_some_and(|codecs| ends_in_blosc(codecs)),
+        };
+        match direct {
+            Some(direct) => Self::Direct(direct),
+            None => Self::Chain(Chain {
+                codecs: array.codecs(),
+                shape: meta
+                    .chunk
+                    .iter()
+                    .filter_map(|n| NonZeroU64::new(*n))
+                    .collect(),
+                dtype: array.data_type().clone(),
+                fill: array.fill_value().clone(),
+                blosc,
+            }),
+        }
+    }
+
+    /// The codec of the chunks inside a shard.
+    ///
+    /// # Errors
+    /// Codecs that zarrs does not know.
+    pub(crate) fn of_inner(
+        codecs: &[Value],
+        shape: &[u64],
+        array: &Array<LocalStorage>,
+    ) -> Result<Self> {
+        if let Some(direct) = Direct::of_v3(codecs) {
+            return Ok(Self::Direct(direct));
+        }
+        let unknown = || {
+            Error::new(
+                ErrorKind::Metadata,
+                "cannot decode the chunks inside shards",
+            )
+        };
+        let metadata: Vec<MetadataV3> = serde_json::from_value(Value::from(codecs.to_vec()))
+            .map_err(|e| unknown().caused_by(e))?;
+        let chain = CodecChain::from_metadata(&metadata).map_err(|e| unknown().caused_by(e))?;
+        Ok(Self::Chain(Chain {
+            codecs: Arc::new(chain),
+            shape: shape.iter().filter_map(|n| NonZeroU64::new(*n)).collect(),
+            dtype: array.data_type().clone(),
+            fill: array.fill_value().clone(),
+            blosc: ends_in_blosc(codecs),
+        }))
+    }
+
+    /// Whether the stored bytes are the values as they lie in memory, so that any part of a chunk can
+    /// be read by itself.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(
+            self,
+            Self::Direct(Direct {
+                compression: Compression::None,
+                checksum: false,
+                swap: false,
+            })
+        )
+    }
+
+    /// Decodes a chunk into memory of exactly its size.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`]: bytes that are damaged, cut short, or of the wrong decoded size.
+    pub(crate) fn decode_into(
+        &self,
+        encoded: &[u8],
+        decoded: &mut [u8],
+        decoders: &mut Decoders,
+    ) -> Result<()> {
+        match self {
+            Self::Direct(direct) => direct.decode_into(encoded, decoded, decoders),
+            Self::Chain(chain) => {
+                decoded.copy_from_slice(&chain.decode(encoded, decoded.len())?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Decodes a chunk of `size` bytes to wherever that costs least: `encoded` itself, `scratch`, or
+    /// a buffer of its own.
+    ///
+    /// # Errors
+    /// As [`ChunkCodec::decode_into`].
+    pub(crate) fn decode<'a>(
+        &self,
+        encoded: &'a [u8],
+        size: usize,
+        scratch: &'a mut Vec<u8>,
+        decoders: &mut Decoders,
+    ) -> Result<Cow<'a, [u8]>> {
+        match self {
+            Self::Direct(_) if self.is_plain() => {
+                check_size(size, encoded.len())?;
+                Ok(Cow::Borrowed(encoded))
+            }
+            Self::Direct(direct) => {
+                scratch.resize(size, 0);
+                direct.decode_into(encoded, scratch, decoders)?;
+                Ok(Cow::Borrowed(scratch))
+            }
+            Self::Chain(chain) => Ok(Cow::Owned(chain.decode(encoded, size)?)),
+        }
+    }
+}
+
+impl Direct {
+    fn of_v2(meta: &ArrayMeta) -> Option<Self> {
+        let field = |name: &str| meta.document.get(name).filter(|v| !v.is_null());
+        let no_filters = field("filters").is_none_or(|f| f.as_array().is_some_and(Vec::is_empty));
+        if field("order")?.as_str() != Some("C") || !no_filters {
+            return None;
+        }
+        let compression = match field("compressor") {
+            None => Compression::None,
+            Some(compressor) => Compression::named(compressor.get("id")?.as_str()?)?,
+        };
+        Some(Self {
+            compression,
+            checksum: false,
+            swap: meta.dtype.starts_with('>') != cfg!(target_endian = "big"),
+        })
+    }
+
+    fn of_v3(codecs: &[Value]) -> Option<Self> {
+        let name = |codec: &Value| match codec {
+            Value::String(name) => Some(name.clone()),
+            _ => Some(codec.get("name")?.as_str()?.to_owned()),
+        };
+        let (first, rest) = codecs.split_first()?;
+        if name(first)? != "bytes" {
+            return None;
+        }
+        let endian = first.pointer("/configuration/endian");
+        let big = match endian.and_then(Value::as_str)? {
+            "little" => false,
+            "big" => true,
+            _ => return None,
+        };
+        let names: Option<Vec<String>> = rest.iter().map(name).collect();
+        let names = names?;
+        let (names, checksum) = match names.split_last() {
+            Some((last, before)) if last == "crc32c" => (before, true),
+            _ => (&names[..], false),
+        };
+        let compression = match names {
+            [] => Compression::None,
+            [one] => Compression::named(one.strip_prefix("numcodecs.").unwrap_or(one))?,
+            _ => return None,
+        };
+        Some(Self {
+            compression,
+            checksum,
+            swap: big != cfg!(target_endian = "big"),
+        })
+    }
+
+    fn decode_into(&self, encoded: &[u8], out: &mut [u8], decoders: &mut Decoders) -> Result<()> {
+        let encoded = if self.checksum {
+            without_checksum(encoded)?
+        } else {
+            encoded
+        };
+        self.decompress(encoded, out, decoders)?;
+        if self.swap {
+            for value in out.as_chunks_mut::<4>().0 {
+                value.reverse();
+            }
+        }
+        Ok(())
+    }
+
+    fn decompress(&self, encoded: &[u8], out: &mut [u8], decoders: &mut Decoders) -> Result<()> {
+        match self.compression {
+            Compression::None => {
+                check_size(out.len(), encoded.len())?;
+                out.copy_from_slice(encoded);
+                Ok(())
+            }
+            Compression::Zstd => zstd_into(encoded, out, &mut decoders.zstd),
+            Compression::Gzip => gzip_into(encoded, out),
+            Compression::Zlib => zlib_into(encoded, out, &mut decoders.zlib),
+            Compression::Lz4 => lz4::decode_into(encoded, out),
+            Compression::Blosc => blosc::decode_into(encoded, out),
+        }
+    }
+}
+
+impl Compression {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "zstd" => Self::Zstd,
+            "gzip" => Self::Gzip,
+            "zlib" => Self::Zlib,
+            "lz4" => Self::Lz4,
+            "blosc" => Self::Blosc,
+            _ => return None,
+        })
+    }
+}
+
+impl Chain {
+    fn decode(&self, encoded: &[u8], size: usize) -> Result<Vec<u8>> {
+        if self.blosc {
+            blosc::check_header(encoded, size)?;
+        }
+        // One thread per chunk: the parallelism is across chunks, in the reader's pool.
+        let options = CodecOptions::default().with_concurrent_target(1);
+        let decoded = self
+            .codecs
+            .decode(
+                Cow::Borrowed(encoded),
+                &self.shape,
+                &self.dtype,
+                &self.fill,
+                &options,
+            )
+            .map_err(|e| corrupt("a chunk does not decode").caused_by(e))?
+            .into_fixed()
+            .map_err(|e| corrupt("a chunk does not decode").caused_by(e))?;
+        check_size(size, decoded.len())?;
+        Ok(decoded.into_owned())
+    }
+}
+
+fn ends_in_blosc(codecs: &[Value]) -> bool {
+    let name = |codec: &Value| codec.get("name").and_then(Value::as_str).map(str::to_owned);
+    match codecs {
+        [bytes, blosc] => {
+            name(bytes).as_deref() == Some("bytes")
+                && matches!(name(blosc).as_deref(), Some("blosc" | "numcodecs.blosc"))
+        }
+        _ => false,
+    }
+}
+
+fn zstd_into(
+    encoded: &[u8],
+    out: &mut [u8],
+    decoder: &mut Option<zstd::bulk::Decompressor<'static>>,
+) -> Result<()> {
+    if let Ok(Some(size)) = zstd::zstd_safe::get_frame_content_size(encoded)
+        && size > out.len() as u64
+    {
+        return Err(corrupt("a chunk decodes to the wrong size")
+            .expected(format!("{} bytes", out.len()))
+            .found(format!("{size} bytes")));
+    }
+    let decoder = match decoder {
+        Some(decoder) => decoder,
+        None => decoder.insert(
+            zstd::bulk::Decompressor::new()
+                .map_err(|e| Error::new(ErrorKind::Io, "cannot start zstd").caused_by(e))?,
+        ),
+    };
+    let written = decoder
+        .decompress_to_buffer(encoded, out)
+        .map_err(|e| corrupt("a zstd chunk does not decode").caused_by(e))?;
+    check_size(out.len(), written)
+}
+
+fn gzip_into(encoded: &[u8], out: &mut [u8]) -> Result<()> {
+    let failed = |e| corrupt("a gzip chunk does not decode").caused_by(e);
+    let mut decoder = flate2::bufread::MultiGzDecoder::new(encoded);
+    let mut written = 0;
+    while written < out.len() {
+        match decoder.read(&mut out[written..]).map_err(failed)? {
+            0 => break,
+            n => written += n,
+        }
+    }
+    check_size(out.len(), written)?;
+    // The trailer, with its checksum and size, is read and checked only when more is asked for.
+    match decoder.read(&mut [0]).map_err(failed)? {
+        0 => Ok(()),
+        _ => Err(corrupt("a chunk decodes to the wrong size")
+            .expected(format!("{written} bytes"))
+            .found("more")),
+    }
+}
+
+fn zlib_into(
+    encoded: &[u8],
+    out: &mut [u8],
+    decoder: &mut Option<flate2::Decompress>,
+) -> Result<()> {
+    use flate2::{FlushDecompress, Status};
+    let decoder = decoder.get_or_insert_with(|| flate2::Decompress::new(true));
+    decoder.reset(true);
+    let failed = |e| corrupt("a zlib chunk does not decode").caused_by(e);
+    let mut status = decoder
+        .decompress(encoded, out, FlushDecompress::Finish)
+        .map_err(failed)?;
+    let mut spare = [0];
+    if status != Status::StreamEnd && decoder.total_out() == out.len() as u64 {
+        // The memory is full before the end of the stream was seen: the checksum may be all that is
+        // left, or there is more data than there should be.
+        let rest = &encoded[decoder.total_in() as usize..];
+        status = decoder
+            .decompress(rest, &mut spare, FlushDecompress::Finish)
+            .map_err(failed)?;
+    }
+    // zlib's own reader takes a stream without its checksum for complete; here it is not.
+    let written = usize::try_from(decoder.total_out()).unwrap_or(usize::MAX);
+    check_size(out.len(), written)?;
+    if status != Status::StreamEnd {
+        return Err(corrupt("a zlib chunk is cut short")
+            .expected("the end of the stream")
+            .found(format!("the end of {} bytes", encoded.len())));
+    }
+    if decoder.total_in() != encoded.len() as u64 {
+        return Err(corrupt("bytes follow a zlib chunk")
+            .expected(format!("{} bytes", decoder.total_in()))
+            .found(format!("{} bytes", encoded.len())));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::io::Write;
+
+    fn direct(compression: Compression, checksum: bool) -> Direct {
+        Direct {
+            compression,
+            checksum,
+            swap: false,
+        }
+    }
+
+    fn values() -> Vec<u8> {
+        (0..1200u32)
+            .flat_map(|i| (i as f32).sin().to_le_bytes())
+            .collect()
+    }
+
+    fn encode(compression: Compression, bytes: &[u8]) -> Vec<u8> {
+        let level = flate2::Compression::new(4);
+        match compression {
+            Compression::None => bytes.to_vec(),
+            Compression::Zstd => zstd::bulk::compress(bytes, 1).unwrap(),
+            Compression::Gzip => {
+                let mut w = flate2::write::GzEncoder::new(Vec::new(), level);
+                w.write_all(bytes).unwrap();
+                w.finish().unwrap()
+            }
+            Compression::Zlib => {
+                let mut w = flate2::write::ZlibEncoder::new(Vec::new(), level);
+                w.write_all(bytes).unwrap();
+                w.finish().unwrap()
+            }
+            Compression::Lz4 => {
+                let mut out = (bytes.len() as u32).to_le_bytes().to_vec();
+                out.extend(lz4_flex::block::compress(bytes));
+                out
+            }
+            Compression::Blosc => crate::zarr::codec::blosc::tests::encode(bytes),
+        }
+    }
+
+    const ALL: [Compression; 6] = [
+        Compression::None,
+        Compression::Zstd,
+        Compression::Gzip,
+        Compression::Zlib,
+        Compression::Lz4,
+        Compression::Blosc,
+    ];
+
+    #[test]
+    fn every_direct_codec_round_trips_and_refuses_every_truncation() {
+        let values = values();
+        let mut decoders = Decoders::default();
+        for compression in ALL {
+            let codec = direct(compression, false);
+            let bytes = encode(compression, &values);
+            let mut out = vec![0; values.len()];
+            codec.decode_into(&bytes, &mut out, &mut decoders).unwrap();
+            assert_eq!(out, values, "{compression:?}");
+            for n in 0..bytes.len() {
+                let e = codec.decode_into(&bytes[..n], &mut out, &mut decoders);
+                let e = e.expect_err(&format!("{compression:?} cut to {n} bytes"));
+                assert_eq!(e.kind(), ErrorKind::Corrupt, "{compression:?} {n}: {e}");
+            }
+            // A failure leaves the decoder fit for the next chunk.
+            codec.decode_into(&bytes, &mut out, &mut decoders).unwrap();
+            assert_eq!(out, values, "{compression:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_decoded_size_names_both_sizes_or_is_corrupt() {
+        let values = values();
+        let mut decoders = Decoders::default();
+        for compression in ALL {
+            let codec = direct(compression, false);
+            let bytes = encode(compression, &values);
+            for size in [values.len() - 4, values.len() + 4, 0] {
+                let e = codec
+                    .decode_into(&bytes, &mut vec![0; size], &mut decoders)
+                    .expect_err(&format!("{compression:?} into {size} bytes"));
+                assert_eq!(e.kind(), ErrorKind::Corrupt, "{compression:?}: {e}");
+            }
+            let e = codec
+                .decode_into(&bytes, &mut vec![0; values.len() + 4], &mut decoders)
+                .unwrap_err()
+                .to_string();
+            assert!(e.contains("4804 bytes") && e.contains("4800 bytes"), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_byte_is_found_by_the_checksum() {
+        let values = values();
+        let mut bytes = values.clone();
+        bytes.extend(crc32c::crc32c(&values).to_le_bytes());
+        let codec = direct(Compression::None, true);
+        let mut out = vec![0; values.len()];
+        let mut decoders = Decoders::default();
+        codec.decode_into(&bytes, &mut out, &mut decoders).unwrap();
+        assert_eq!(out, values);
+        for at in [0, 777, bytes.len() - 1] {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1;
+            let e = codec
+                .decode_into(&bad, &mut out, &mut decoders)
+                .unwrap_err();
+            assert!(e.to_string().contains("checksum"), "{e}");
+        }
+    }
+
+    #[test]
+    fn v3_codec_lists_are_direct_only_where_they_are_understood() {
+        let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
+        let zstd = json!({"name": "zstd", "configuration": {"level": 0, "checksum": false}});
+        let crc = json!({"name": "crc32c"});
+        let of = |codecs: &[&Value]| {
+            let codecs: Vec<Value> = codecs.iter().map(|c| (*c).clone()).collect();
+            Direct::of_v3(&codecs)
+        };
+        assert_eq!(of(&[&bytes]), Some(direct(Compression::None, false)));
+        assert_eq!(of(&[&bytes, &zstd]), Some(direct(Compression::Zstd, false)));
+        assert_eq!(
+            of(&[&bytes, &zstd, &crc]),
+            Some(direct(Compression::Zstd, true))
+        );
+        assert_eq!(of(&[&bytes, &crc, &zstd]), None);
+        assert_eq!(of(&[&json!({"name": "transpose"}), &bytes]), None);
+        assert_eq!(of(&[&json!({"name": "bytes"})]), None);
+        assert_eq!(of(&[]), None);
+        let lz4 = json!({"name": "numcodecs.lz4", "configuration": {"acceleration": 1}});
+        assert_eq!(of(&[&bytes, &lz4]), Some(direct(Compression::Lz4, false)));
+    }
+}
