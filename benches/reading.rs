@@ -5,11 +5,13 @@
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
+use burn_om4::host::HostPlanes;
+use burn_om4::ocean::{PlaneRequest, PlaneSource};
+use burn_om4::store::{OpenOptions, Store};
 use burn_om4::synth::{Codec, Layout, SynthOptions};
 use burn_om4::{
-    DatasetOptions, HostPlanes, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, OpenOptions,
-    Order, PlaneRequest, PlaneSource, Prefetch, Schedule, ScheduleSpec, Store, WindowSpec,
-    parse_channels,
+    DatasetOptions, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, PrefetchOptions,
+    Schedule, ScheduleOptions, WindowOptions, parse_channels,
 };
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -61,22 +63,20 @@ fn batches(c: &mut Criterion) {
     write(dir.path(), Layout::Flat, Codec::None);
     let channels = |text| parse_channels(text).expect("channels");
     let options = DatasetOptions::new(channels("thetao_0,thetao_1,so_0,zos"), channels("tau_hfds"))
-        .with_window(WindowSpec::default().with_steps(2));
+        .with_window(WindowOptions::default().with_steps(2));
     let dataset = OceanDataset::open(&Om4Paths::in_dir(dir.path()), &options);
     let dataset = dataset.expect("the data set opens");
     for (name, order) in [
         ("shuffled", Order::Shuffled),
         ("sequential", Order::Sequential),
     ] {
-        let spec = ScheduleSpec {
-            order,
-            batch_size: 2,
-            ..ScheduleSpec::default()
-        };
+        let spec = ScheduleOptions::default()
+            .with_order(order)
+            .with_batch_size(2);
         let schedule = Schedule::new(spec, dataset.groups()).expect("a schedule");
         let batcher = OceanBatcher::new(dataset.clone());
         let device = Device::flex();
-        let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), &device);
+        let loader = OceanLoader::new(batcher, schedule, PrefetchOptions::default(), &device);
         let loader = loader.expect("a loader");
         group.bench_function(name, |b| {
             b.iter_batched(

@@ -10,8 +10,8 @@ use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Tensor};
 use burn_om4::{
     Channel, DatasetOptions, Date, DateRange, DeviceChoice, Inputs, MaskOrder, ModelBatch,
-    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, ReadMethod, Schedule,
-    ScheduleSpec, Strictness, WindowSpec,
+    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, PrefetchOptions, ReadMethod,
+    Schedule, ScheduleOptions, Strictness, WindowOptions,
 };
 use clap::Parser;
 use npyz::WriterBuilder;
@@ -77,14 +77,12 @@ fn main() -> Result<()> {
     let length = dataset.windows();
     let window = dataset.context(0).window().clone();
     let device = options.device.open()?;
-    let spec = ScheduleSpec {
-        order: Order::Custom(vec![case.indices.clone()]),
-        batch_size: case.indices.len(),
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default()
+        .with_order(Order::Custom(vec![case.indices.clone()]))
+        .with_batch_size(case.indices.len());
     let schedule = Schedule::new(spec, dataset.groups())?;
     let batcher = OceanBatcher::new(dataset);
-    let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), &device)?;
+    let loader = OceanLoader::new(batcher, schedule, PrefetchOptions::default(), &device)?;
     let batch = loader
         .iter()
         .next()
@@ -134,12 +132,10 @@ fn open(case: &Case, root: &Path, asked: &Options) -> Result<OceanDataset> {
     );
     let channels =
         |names: &[String]| -> Result<Vec<Channel>, _> { names.iter().map(|n| n.parse()).collect() };
-    let window = WindowSpec {
-        history: case.hist,
-        steps: case.steps,
-        stride: case.stride,
-        ..WindowSpec::default()
-    };
+    let window = WindowOptions::default()
+        .with_history(case.hist)
+        .with_steps(case.steps)
+        .with_stride(case.stride);
     let order = match case.normalize_before_mask {
         true => MaskOrder::NormaliseFirst,
         false => MaskOrder::MaskFirst,

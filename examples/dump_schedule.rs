@@ -6,12 +6,13 @@
 //!
 //! A case has `datasets` (`length`, `group_key`), `batch_size`, `shuffle`, `drop_last`, `seed`,
 //! `world_size`, `epochs` (each with `epoch`), and optionally `group_order` (`sorted`, the default,
-//! or `first-seen`). The order is Samudra's, unless the case has an `order` as `ScheduleSpec` reads
+//! or `first-seen`). The order is Samudra's, unless the case has an `order` as `ScheduleOptions` reads
 //! it; then `shuffle` and `group_order` have no effect. Each epoch gets `len` and `ranks`
 //! (`[rank][batch][index]`). Everything else is passed through.
 
 use anyhow::{Context, Result};
-use burn_om4::{GroupOrder, Groups, Order, Schedule, ScheduleSpec};
+use burn_om4::order::{GroupOrder, Groups};
+use burn_om4::{Order, Schedule, ScheduleOptions};
 use clap::Parser;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -86,14 +87,13 @@ fn fill(value: &mut Value) -> Result<()> {
         groups: case.group_order,
     });
     let schedule = |rank| {
-        let spec = ScheduleSpec {
-            order: order.clone(),
-            seed: case.seed,
-            batch_size: case.batch_size,
-            drop_last: case.drop_last,
-            world: case.world_size,
-            rank,
-        };
+        let spec = ScheduleOptions::default()
+            .with_order(order.clone())
+            .with_seed(case.seed)
+            .with_batch_size(case.batch_size)
+            .with_drop_last(case.drop_last)
+            .with_world(case.world_size)
+            .with_rank(rank);
         Schedule::new(spec, groups.clone())
     };
     // Rank 0 alone finds a world of 0.

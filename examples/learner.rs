@@ -19,8 +19,8 @@ use burn::tensor::{Device, ExecutionError, Tensor};
 use burn::train::metric::{Adaptor, ItemLazy, LearningRateMetric, LossInput, LossMetric};
 use burn::train::{InferenceStep, Learner, SupervisedTraining, TrainOutput, TrainStep};
 use burn_om4::{
-    DatasetOptions, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch,
-    Schedule, ScheduleSpec, parse_channels,
+    DatasetOptions, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
+    PrefetchOptions, Schedule, ScheduleOptions, parse_channels,
 };
 use samudra::{Grid, RolloutStep, Samudra, SamudraConfig, clip_total_norm};
 use std::path::Path;
@@ -100,17 +100,15 @@ fn loader(dir: &Path, days: &str, order: Order, device: &Device) -> Result<Ocean
     let [prognostic, boundary] = [ocean::PROGNOSTIC, ocean::BOUNDARY].map(parse_channels);
     let options = DatasetOptions::new(prognostic?, boundary?).with_time(days.parse()?);
     let dataset = OceanDataset::open(&Om4Paths::in_dir(dir), &options)?;
-    let spec = ScheduleSpec {
-        order,
-        batch_size: 4,
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default()
+        .with_order(order)
+        .with_batch_size(4);
     let schedule = Schedule::new(spec, dataset.groups())?;
     let batcher = OceanBatcher::new(dataset);
     Ok(OceanLoader::new(
         batcher,
         schedule,
-        Prefetch::default(),
+        PrefetchOptions::default(),
         device,
     )?)
 }

@@ -4,7 +4,6 @@ use crate::dataset::ocean::{Ocean, OceanChannel};
 use crate::dataset::ocean_dataset::{DatasetOptions, OceanDataset, OceanPair};
 use crate::error::{Error, Result};
 use crate::ocean::channel::Channel;
-use crate::plan::window::WindowSpec;
 use crate::prepare::arithmetic::ChannelConstants;
 use crate::store::om4_store::Store;
 use crate::store::options::OpenOptions;
@@ -199,10 +198,7 @@ impl OceanDataset {
         }
         let mut parts = Vec::with_capacity(strides.len() * pairs.len());
         for &stride in strides {
-            let window = WindowSpec {
-                stride,
-                ..options.window.clone()
-            };
+            let window = options.window.clone().with_stride(stride);
             window.validate()?;
             parts.extend(pairs.iter().map(|pair| (pair.clone(), window.clone())));
         }

@@ -89,8 +89,8 @@ pub enum Strictness {
     #[default]
     Strict,
     /// A missing chunk reads as the array's fill value, is counted in
-    /// [`ReadCounts`](crate::ReadCounts) and listed by
-    /// [`Store::missing_chunks`](crate::Store::missing_chunks); statistics may be NaN, and standard
+    /// [`ReadCounts`](crate::ocean::ReadCounts) and listed by
+    /// [`Store::missing_chunks`](crate::store::Store::missing_chunks); statistics may be NaN, and standard
     /// deviations zero, as in the original loaders.
     Lenient,
 }

@@ -6,11 +6,13 @@ mod common;
 use burn::Tensor;
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
+use burn_om4::augment::{EquatorMirror, Noise, Transform};
+use burn_om4::order::Pick;
 use burn_om4::synth::{SynthOptions, field};
 use burn_om4::{
-    BatchContext, Channel, DatasetOptions, EquatorMirror, Error, LoaderState, ModelBatch, Noise,
-    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Pick, Prefetch, Result, Role,
-    Schedule, ScheduleSpec, Transform, WindowSpec, parse_channels,
+    BatchContext, Channel, DatasetOptions, Error, LoaderState, ModelBatch, OceanBatcher,
+    OceanDataset, OceanLoader, Om4Paths, Order, PrefetchOptions, Result, Role, Schedule,
+    ScheduleOptions, WindowOptions, parse_channels,
 };
 use common::memory::{memory_dataset, memory_source};
 use std::collections::BTreeMap;
@@ -57,28 +59,23 @@ impl Transform for Nothing {
     }
 }
 
-fn loader_of(dataset: OceanDataset, spec: ScheduleSpec, prefetch: usize) -> OceanLoader {
+fn loader_of(dataset: OceanDataset, spec: ScheduleOptions, prefetch: usize) -> OceanLoader {
     let schedule = Schedule::new(spec, dataset.groups()).unwrap();
-    let prefetch = Prefetch {
-        batches: prefetch,
-        ..Prefetch::default()
-    };
+    let prefetch = PrefetchOptions::default().with_batches(prefetch);
     let batcher = OceanBatcher::new(dataset);
     OceanLoader::new(batcher, schedule, prefetch, &Device::flex()).unwrap()
 }
 
 /// 9 windows of one step.
-fn loader(spec: ScheduleSpec, prefetch: usize) -> OceanLoader {
+fn loader(spec: ScheduleOptions, prefetch: usize) -> OceanLoader {
     loader_of(memory_dataset(memory_source(12), 1), spec, prefetch)
 }
 
-fn spec(order: Order) -> ScheduleSpec {
-    ScheduleSpec {
-        order,
-        seed: 21,
-        batch_size: 4,
-        ..ScheduleSpec::default()
-    }
+fn spec(order: Order) -> ScheduleOptions {
+    ScheduleOptions::default()
+        .with_order(order)
+        .with_seed(21)
+        .with_batch_size(4)
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
@@ -115,12 +112,10 @@ fn keys_depend_on_seed_epoch_window_and_pick_alone() {
         for (batch_size, world, prefetch) in [(4, 1, 0), (3, 1, 2), (1, 3, 1), (3, 3, 4)] {
             let mut epochs = [Shown::new(), Shown::new()];
             for rank in 0..world {
-                let spec = ScheduleSpec {
-                    batch_size,
-                    world,
-                    rank,
-                    ..spec(order.clone())
-                };
+                let spec = spec(order.clone())
+                    .with_batch_size(batch_size)
+                    .with_world(world)
+                    .with_rank(rank);
                 let loader = loader(spec, prefetch).augment(3, AddKey).unwrap();
                 for epoch in &mut epochs {
                     epoch.append(&mut shown(&loader));
@@ -141,10 +136,7 @@ fn keys_depend_on_seed_epoch_window_and_pick_alone() {
     for ((window, _), (key, input)) in &first {
         assert_eq!(input[0], (window * 100 + key % 1024) as f32);
     }
-    let other = ScheduleSpec {
-        seed: 22,
-        ..spec(Order::Sequential)
-    };
+    let other = spec(Order::Sequential).with_seed(22);
     let other = shown(&loader(other, 0).augment(3, AddKey).unwrap());
     assert!(other.iter().zip(&first).all(|(a, b)| a.1.0 != b.1.0));
 }
@@ -203,10 +195,7 @@ fn a_transform_that_fails_does_so_in_its_place() {
 fn picks_of_a_batch_share_their_planes() {
     let plain = loader(spec(Order::Sequential), 0);
     plain.iter().for_each(|b| drop(b.unwrap()));
-    let twice = ScheduleSpec {
-        batch_size: 8,
-        ..spec(Order::Sequential)
-    };
+    let twice = spec(Order::Sequential).with_batch_size(8);
     let twice = loader(twice, 0).augment(2, Nothing("same")).unwrap();
     twice.iter().for_each(|b| drop(b.unwrap()));
     let (plain, twice) = (plain.counters(), twice.counters());
@@ -240,7 +229,7 @@ fn open(dir: &Path) -> OceanDataset {
         parse_channels("thetao_0,vo_0,vo_1,zos").unwrap(),
         parse_channels("hfds,tauvo").unwrap(),
     )
-    .with_window(WindowSpec::default().with_steps(2))
+    .with_window(WindowOptions::default().with_steps(2))
     .with_masked_fill_value(-3.0);
     OceanDataset::open(&Om4Paths::in_dir(dir), &options).unwrap()
 }

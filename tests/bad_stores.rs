@@ -3,9 +3,9 @@
 
 mod common;
 
-use burn_om4::{
-    Channel, Error, ErrorKind, OpenOptions, PlaneSource, Statistics, Store, Strictness,
-};
+use burn_om4::ocean::PlaneSource;
+use burn_om4::store::{OpenOptions, Statistics, Store};
+use burn_om4::{Channel, Error, ErrorKind, Strictness};
 use common::shared;
 use common::stores::{Bend, Writer, copy_dir, field, plane_bits, read, read_all, value};
 use serde_json::{Value, json};
@@ -1092,7 +1092,7 @@ fn a_published_store_with_one_thing_broken_says_what() {
     warned(&open, &["lists array uo_1"]);
     let e = open.positions(&[Channel::at_level("uo", 1)]).unwrap_err();
     says(&e, ErrorKind::Metadata, &["uo_1"]);
-    let planes = open.planned_chunks(&burn_om4::PlaneRequest {
+    let planes = open.planned_chunks(&burn_om4::ocean::PlaneRequest {
         rows: &[0, 1],
         channels: &[0, 1, 2],
     });

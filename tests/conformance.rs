@@ -2,11 +2,11 @@
 
 mod common;
 
+use burn_om4::host::HostPlanes;
+use burn_om4::ocean::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
+use burn_om4::store::{OpenOptions, Store};
 use burn_om4::testing::{Fault, FaultySource, MemorySource, PurityProbe, check_source};
-use burn_om4::{
-    Channel, Error, HostPlanes, OpenOptions, PlaneRequest, PlaneShape, PlaneSink, PlaneSource,
-    ReadCounts, Result, Store, parse_channels,
-};
+use burn_om4::{Channel, Error, Result, parse_channels};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -92,7 +92,7 @@ impl PlaneSource for Broken {
         if self.breach == Breach::NoRows { 0 } else { 5 }
     }
 
-    fn plane(&self) -> PlaneShape {
+    fn shape(&self) -> PlaneShape {
         SHAPE
     }
 

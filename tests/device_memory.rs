@@ -5,9 +5,10 @@
 mod common;
 
 use burn::data::dataloader::DataLoader;
+use burn_om4::ocean::PlaneShape;
 use burn_om4::testing::MemorySource;
 use burn_om4::{
-    OceanBatcher, OceanLoader, Order, PlaneShape, Prefetch, PrefetchTo, Schedule, ScheduleSpec,
+    OceanBatcher, OceanLoader, Order, PrefetchOptions, PrefetchTo, Schedule, ScheduleOptions,
 };
 
 #[test]
@@ -22,18 +23,14 @@ fn a_batch_of_overlapping_rollouts_holds_its_unique_planes_once() {
         (row + cell) as f32
     });
     let dataset = common::memory::memory_dataset(source, 4);
-    let spec = ScheduleSpec {
-        order: Order::Sequential,
-        batch_size: 4,
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default()
+        .with_order(Order::Sequential)
+        .with_batch_size(4);
     let schedule = Schedule::new(spec, dataset.groups()).unwrap();
     // Nothing is ahead: what the device holds is the batch in use.
-    let prefetch = Prefetch {
-        batches: 0,
-        to: PrefetchTo::Host,
-        ..Prefetch::default()
-    };
+    let prefetch = PrefetchOptions::default()
+        .with_batches(0)
+        .with_to(PrefetchTo::Host);
     let batcher = OceanBatcher::new(dataset);
     let loader = OceanLoader::new(batcher, schedule, prefetch, &device).unwrap();
     let held = || {

@@ -18,26 +18,22 @@ use burn::train::{
     ExecutionStrategy, InferenceStep, Learner, MultiDeviceOptim, RegressionOutput,
     SupervisedTraining, TrainOutput, TrainStep,
 };
+use burn_om4::order::Position;
 use burn_om4::testing::{Fault, FaultySource};
 use burn_om4::{
     Error, ErrorKind, LoaderState, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order,
-    Position, Prefetch, Schedule, ScheduleSpec,
+    PrefetchOptions, Schedule, ScheduleOptions,
 };
 use common::memory::{memory_dataset, memory_source};
 use std::sync::{Arc, Mutex};
 
 fn loader_of(dataset: OceanDataset, order: Order, prefetch: usize) -> OceanLoader {
-    let spec = ScheduleSpec {
-        order,
-        seed: 3,
-        batch_size: 2,
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default()
+        .with_order(order)
+        .with_seed(3)
+        .with_batch_size(2);
     let schedule = Schedule::new(spec, dataset.groups()).unwrap();
-    let prefetch = Prefetch {
-        batches: prefetch,
-        ..Prefetch::default()
-    };
+    let prefetch = PrefetchOptions::default().with_batches(prefetch);
     let batcher = OceanBatcher::new(dataset);
     OceanLoader::new(batcher, schedule, prefetch, &Device::flex()).unwrap()
 }
@@ -105,17 +101,15 @@ fn ranks_take_equal_steps_whatever_the_length() {
             .flat_map(|w| [(w, false), (w, true)])
         {
             let rank = |rank| {
-                let spec = ScheduleSpec {
-                    seed: 8,
-                    batch_size: 2,
-                    world,
-                    rank,
-                    drop_last,
-                    ..ScheduleSpec::default()
-                };
+                let spec = ScheduleOptions::default()
+                    .with_seed(8)
+                    .with_batch_size(2)
+                    .with_world(world)
+                    .with_rank(rank)
+                    .with_drop_last(drop_last);
                 let schedule = Schedule::new(spec, dataset.groups()).unwrap();
                 let batcher = OceanBatcher::new(dataset.clone());
-                let prefetch = Prefetch::default();
+                let prefetch = PrefetchOptions::default();
                 OceanLoader::new(batcher, schedule, prefetch, &Device::flex()).unwrap()
             };
             let loaders: Vec<OceanLoader> = (0..world).map(rank).collect();

@@ -6,7 +6,7 @@ mod common;
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
-use burn_om4::{OceanBatcher, OceanLoader, Order, Prefetch, Schedule, ScheduleSpec};
+use burn_om4::{OceanBatcher, OceanLoader, Order, PrefetchOptions, Schedule, ScheduleOptions};
 
 #[derive(Clone, Copy, Debug)]
 struct Usage {
@@ -33,7 +33,7 @@ fn usage(device: &Device) -> Usage {
 
 #[cfg(feature = "vulkan")]
 fn on_device(device: &Device) -> (u64, u64) {
-    if burn_om4::is_cpu(device) {
+    if burn_om4::device::is_cpu(device) {
         return (0, 0);
     }
     device.sync().unwrap();
@@ -58,14 +58,12 @@ fn passes(loader: &OceanLoader, passes: usize) {
 
 fn flat(device: &Device) {
     let dataset = common::memory::memory_dataset(common::memory::memory_source(40), 2);
-    let spec = ScheduleSpec {
-        order: Order::Shuffled,
-        batch_size: 3,
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default()
+        .with_order(Order::Shuffled)
+        .with_batch_size(3);
     let schedule = Schedule::new(spec, dataset.groups()).unwrap();
     let batcher = OceanBatcher::new(dataset);
-    let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), device).unwrap();
+    let loader = OceanLoader::new(batcher, schedule, PrefetchOptions::default(), device).unwrap();
     // An abandoned reader may still be in its last read when the next pass wants one: a few
     // threads are kept in the end, how many depends on who is quicker. A thread that was left
     // behind by every pass would be fifty.

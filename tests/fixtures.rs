@@ -8,8 +8,8 @@ use burn::tensor::{Device, Tensor};
 use burn_om4::testing::ulps;
 use burn_om4::{
     Channel, DatasetOptions, Date, DateRange, Inputs, MaskOrder, ModelBatch, OceanBatcher,
-    OceanDataset, OceanLoader, Om4Paths, Order, Prefetch, ReadMethod, Role, Schedule, ScheduleSpec,
-    Strictness, WindowSpec,
+    OceanDataset, OceanLoader, Om4Paths, Order, PrefetchOptions, ReadMethod, Role, Schedule,
+    ScheduleOptions, Strictness, WindowOptions,
 };
 use common::stores::methods;
 use serde::Deserialize;
@@ -51,12 +51,10 @@ impl Case {
         let channels = |names: &[String]| -> Vec<Channel> {
             names.iter().map(|n| n.parse().unwrap()).collect()
         };
-        let window = WindowSpec {
-            history: self.hist,
-            steps: self.steps,
-            stride: self.stride,
-            ..WindowSpec::default()
-        };
+        let window = WindowOptions::default()
+            .with_history(self.hist)
+            .with_steps(self.steps)
+            .with_stride(self.stride);
         let order = match self.normalize_before_mask {
             true => MaskOrder::NormaliseFirst,
             false => MaskOrder::MaskFirst,
@@ -88,12 +86,10 @@ impl Case {
     }
 
     fn batch(&self, batcher: &OceanBatcher, device: &Device) -> (OceanLoader, ModelBatch) {
-        let spec = ScheduleSpec {
-            order: Order::Custom(vec![self.indices.clone()]),
-            batch_size: self.indices.len(),
-            ..ScheduleSpec::default()
-        };
-        let (batcher, prefetch) = (batcher.clone(), Prefetch::default());
+        let spec = ScheduleOptions::default()
+            .with_order(Order::Custom(vec![self.indices.clone()]))
+            .with_batch_size(self.indices.len());
+        let (batcher, prefetch) = (batcher.clone(), PrefetchOptions::default());
         let schedule = Schedule::new(spec, batcher.dataset().groups()).unwrap();
         let loader = OceanLoader::new(batcher, schedule, prefetch, device).unwrap();
         let batch = loader.iter().next().unwrap().unwrap();

@@ -1,10 +1,9 @@
 //! Host buffers under a consumer that is in no hurry: nobody may touch a buffer while its copy is
 //! still to come. Freed buffers are poisoned, so that a copy from one is found out.
 
+use burn_om4::Result as OceanResult;
+use burn_om4::host::{HOST_ALIGN, HostAllocator, HostPool, HostPoolOptions, OrdinaryMemory};
 use burn_om4::testing::PoisonedMemory;
-use burn_om4::{
-    HOST_ALIGN, HostAllocator, HostPool, HostPoolOptions, OrdinaryMemory, Result as OceanResult,
-};
 use burn_std::{AllocationProperty, Bytes};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -132,13 +131,7 @@ fn no_buffer_changes_before_its_copy_is_made() {
 
 #[test]
 fn a_pool_that_takes_leases_home_early_is_found_out() {
-    let pool = HostPool::new(
-        ReturnsEarly::new(),
-        HostPoolOptions {
-            keep: 0,
-            ..Default::default()
-        },
-    );
+    let pool = HostPool::new(ReturnsEarly::new(), HostPoolOptions::default().with_keep(0));
     let wrong = wrong_copies(&pool, Pace::Lockstep);
     assert!(
         wrong > BATCHES / 2,

@@ -6,12 +6,15 @@ mod common;
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device, Tensor};
+use burn_om4::dataset::{Ocean, OceanPair};
+use burn_om4::host::{HostPool, HostPoolOptions, OrdinaryMemory};
+use burn_om4::ocean::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts, WetMask};
+use burn_om4::prepare::{ChannelConstants, DevicePath, Preparation};
 use burn_om4::testing::{Fault, FaultySource, MemorySource, PoisonedMemory, ocean_on, ulps};
 use burn_om4::{
-    Channel, ChannelConstants, DatasetOptions, DevicePath, HostPool, HostPoolOptions, Inputs,
-    MaskOrder, Ocean, OceanBatcher, OceanDataset, OceanLoader, OceanPair, Order, OrdinaryMemory,
-    PlaneRequest, PlaneShape, PlaneSink, PlaneSource, Precision, Prefetch, PrefetchTo, Preparation,
-    ReadCounts, Result, Schedule, ScheduleSpec, Timeline, WetMask, WindowSpec,
+    Channel, DatasetOptions, Inputs, MaskOrder, OceanBatcher, OceanDataset, OceanLoader, Order,
+    Precision, PrefetchOptions, PrefetchTo, Result, Schedule, ScheduleOptions, Timeline,
+    WindowOptions,
 };
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -47,16 +50,13 @@ fn constants(channel: usize, shape: PlaneShape) -> ChannelConstants {
 fn options(order: MaskOrder, steps: usize) -> DatasetOptions {
     let names = |list: &[&str]| list.iter().map(|n| n.parse().unwrap()).collect();
     DatasetOptions::new(names(&["thetao_0", "thetao_1"]), names(&["hfds"]))
-        .with_window(WindowSpec {
-            steps,
-            ..WindowSpec::default()
-        })
+        .with_window(WindowOptions::default().with_steps(steps))
         .with_mask_order(order)
         .with_masked_fill_value(-0.5)
 }
 
 fn ocean_of(source: impl PlaneSource + 'static) -> Ocean {
-    let shape = source.plane();
+    let shape = source.shape();
     let constants = (0..source.channels().len()).map(|channel| constants(channel, shape));
     ocean_on(source, constants.collect()).unwrap()
 }
@@ -81,31 +81,27 @@ fn memory() -> MemorySource {
 fn batcher(dataset: OceanDataset) -> OceanBatcher {
     let pool = HostPool::new(
         PoisonedMemory(OrdinaryMemory),
-        HostPoolOptions {
-            keep: 9,
-            ..Default::default()
-        },
+        HostPoolOptions::default().with_keep(9),
     );
     OceanBatcher::new(dataset).with_host_pool(pool)
 }
 
-fn loader(batcher: OceanBatcher, order: Order, prefetch: Prefetch, device: &Device) -> OceanLoader {
-    let spec = ScheduleSpec {
-        order,
-        seed: 5,
-        batch_size: 3,
-        ..ScheduleSpec::default()
-    };
+fn loader(
+    batcher: OceanBatcher,
+    order: Order,
+    prefetch: PrefetchOptions,
+    device: &Device,
+) -> OceanLoader {
+    let spec = ScheduleOptions::default()
+        .with_order(order)
+        .with_seed(5)
+        .with_batch_size(3);
     let schedule = Schedule::new(spec, batcher.dataset().groups()).unwrap();
     OceanLoader::new(batcher, schedule, prefetch, device).unwrap()
 }
 
-fn prefetch(batches: usize, to: PrefetchTo) -> Prefetch {
-    Prefetch {
-        batches,
-        to,
-        ..Prefetch::default()
-    }
+fn prefetch(batches: usize, to: PrefetchTo) -> PrefetchOptions {
+    PrefetchOptions::default().with_batches(batches).with_to(to)
 }
 
 fn values(tensor: Tensor<4>) -> Vec<f32> {
@@ -143,7 +139,7 @@ fn the_kernel_equals_the_cpu_on_every_kind_of_value() {
                 shown(&loader(
                     batcher,
                     schedule.clone(),
-                    Prefetch::default(),
+                    PrefetchOptions::default(),
                     device,
                 ))
             };
@@ -185,7 +181,7 @@ fn labels_of_a_store_of_their_own_are_a_third_group_on_their_own_grid() {
         let dataset = OceanDataset::from_oceans(vec![pair], &options).unwrap();
         let on = |device: &Device, path: DevicePath| {
             let batcher = batcher(dataset.clone()).with_device_path(path);
-            let loader = loader(batcher, Order::Shuffled, Prefetch::default(), device);
+            let loader = loader(batcher, Order::Shuffled, PrefetchOptions::default(), device);
             (shown(&loader), loader.counters())
         };
         let (cpu, _) = on(&Device::flex(), DevicePath::Auto);
@@ -206,7 +202,12 @@ fn narrow_types_are_rounded_after_normalising_and_stay_finite() {
         let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 1));
         let on = |device: &Device| {
             let batcher = batcher(dataset.clone()).with_precision(precision);
-            let loader = loader(batcher, Order::Sequential, Prefetch::default(), device);
+            let loader = loader(
+                batcher,
+                Order::Sequential,
+                PrefetchOptions::default(),
+                device,
+            );
             let batch = loader.iter().next().unwrap().unwrap();
             let label = batch.label(0);
             assert_eq!(label.dtype(), DType::from(precision.dtype()));
@@ -313,8 +314,8 @@ impl<S: PlaneSource> PlaneSource for Gate<S> {
         self.inner.rows()
     }
 
-    fn plane(&self) -> PlaneShape {
-        self.inner.plane()
+    fn shape(&self) -> PlaneShape {
+        self.inner.shape()
     }
 
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
@@ -358,10 +359,7 @@ fn while_one_batch_is_in_use_the_next_is_uploaded_and_the_one_after_is_read() {
     };
     let dataset = dataset_of(source, &options(MaskOrder::NormaliseFirst, 1));
     // Without carrying, every batch is two reads: one per read group.
-    let prefetch = Prefetch {
-        carry: 0,
-        ..prefetch(3, PrefetchTo::Device)
-    };
+    let prefetch = prefetch(3, PrefetchTo::Device).with_carry(0);
     let loader = loader(batcher(dataset), Order::Sequential, prefetch, &device);
     let uploads = || loader.counters().uploads;
     let mut iter = loader.iter();
@@ -412,8 +410,9 @@ fn a_batch_through_the_batcher_uses_the_same_lane() {
 #[test]
 fn a_device_that_cannot_serve_a_policy_is_refused_when_the_loader_is_made() {
     let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 1));
-    let make = |batcher: OceanBatcher, prefetch: Prefetch, device: &Device| {
-        let schedule = Schedule::new(ScheduleSpec::default(), batcher.dataset().groups()).unwrap();
+    let make = |batcher: OceanBatcher, prefetch: PrefetchOptions, device: &Device| {
+        let schedule =
+            Schedule::new(ScheduleOptions::default(), batcher.dataset().groups()).unwrap();
         OceanLoader::new(batcher, schedule, prefetch, device)
             .err()
             .map(|e| e.to_string())
@@ -431,7 +430,7 @@ fn a_device_that_cannot_serve_a_policy_is_refused_when_the_loader_is_made() {
     );
     let kernel = make(
         plain().with_device_path(DevicePath::Kernel),
-        Prefetch::default(),
+        PrefetchOptions::default(),
         &Device::flex(),
     );
     assert!(kernel.unwrap().contains("no upload thread"));
@@ -548,7 +547,7 @@ fn the_timeline_has_all_lanes() {
     let loader = loader(
         batcher(dataset),
         Order::Sequential,
-        Prefetch::default(),
+        PrefetchOptions::default(),
         &device,
     )
     .with_timeline(&timeline);
@@ -571,6 +570,6 @@ fn the_reference_is_the_arithmetic_of_the_host() {
         fill: -0.5,
     };
     let mut plane: Vec<f32> = (0..CELLS).map(|cell| value(4, 1, cell)).collect();
-    preparation.plane(&mut plane, &constants(1, SHAPE));
+    preparation.prepare(&mut plane, &constants(1, SHAPE));
     assert!(plane.contains(&-0.5) && plane.contains(&0.0) && plane.contains(&f32::MAX));
 }

@@ -4,10 +4,13 @@ mod common;
 
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::tensor::Device;
+use burn_om4::host::{HostPool, HostPoolOptions, OrdinaryMemory};
+use burn_om4::ocean::PlaneSource;
+use burn_om4::order::Groups;
 use burn_om4::testing::{Fault, FaultySource, MemorySource};
 use burn_om4::{
-    Error, ErrorKind, Groups, HostPool, HostPoolOptions, ModelBatch, OceanBatcher, OceanDataset,
-    OceanLoader, Order, OrdinaryMemory, PlaneSource, Prefetch, Schedule, ScheduleSpec, Window,
+    Error, ErrorKind, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order, PrefetchOptions,
+    Schedule, ScheduleOptions, Window,
 };
 use common::memory::{memory_dataset, memory_source, try_memory_dataset};
 use std::time::Duration;
@@ -20,17 +23,12 @@ fn loader_over(
     prefetch: usize,
     device: &Device,
 ) -> OceanLoader {
-    let spec = ScheduleSpec {
-        order,
-        seed: 5,
-        batch_size: 3,
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default()
+        .with_order(order)
+        .with_seed(5)
+        .with_batch_size(3);
     let schedule = Schedule::new(spec, dataset.groups()).unwrap();
-    let prefetch = Prefetch {
-        batches: prefetch,
-        ..Prefetch::default()
-    };
+    let prefetch = PrefetchOptions::default().with_batches(prefetch);
     OceanLoader::new(OceanBatcher::new(dataset), schedule, prefetch, device).unwrap()
 }
 
@@ -162,19 +160,14 @@ fn a_failed_read_arrives_once_in_its_place() {
 #[test]
 fn a_pool_that_runs_dry_says_which_batch_has_the_buffers() {
     // A batch of two steps is five tensors on a CPU; the second batch finds all buffers in use.
-    let options = HostPoolOptions {
-        limit: Some(5),
-        timeout: Duration::ZERO,
-        ..HostPoolOptions::default()
-    };
+    let options = HostPoolOptions::default()
+        .with_limit(Some(5))
+        .with_timeout(Duration::ZERO);
     let dataset = memory_dataset(memory_source(ROWS), 2);
-    let schedule = Schedule::new(ScheduleSpec::default(), dataset.groups()).unwrap();
+    let schedule = Schedule::new(ScheduleOptions::default(), dataset.groups()).unwrap();
     let batcher = OceanBatcher::new(dataset);
     let batcher = batcher.with_host_pool(HostPool::new(OrdinaryMemory, options));
-    let prefetch = Prefetch {
-        batches: 0,
-        ..Prefetch::default()
-    };
+    let prefetch = PrefetchOptions::default().with_batches(0);
     let loader = OceanLoader::new(batcher, schedule, prefetch, &Device::flex()).unwrap();
     let mut iter = loader.iter();
     let held = iter.next().unwrap().unwrap();
@@ -291,8 +284,13 @@ fn impossible_data_sets_and_schedules_are_refused() {
 
     let dataset = memory_dataset(memory_source(ROWS), 2);
     let groups = Groups::single(99).unwrap();
-    let schedule = Schedule::new(ScheduleSpec::default(), groups).unwrap();
+    let schedule = Schedule::new(ScheduleOptions::default(), groups).unwrap();
     let batcher = OceanBatcher::new(dataset);
-    let error = OceanLoader::new(batcher, schedule, Prefetch::default(), &Device::flex());
+    let error = OceanLoader::new(
+        batcher,
+        schedule,
+        PrefetchOptions::default(),
+        &Device::flex(),
+    );
     assert!(error.err().unwrap().to_string().contains("99"));
 }

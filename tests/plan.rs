@@ -1,20 +1,19 @@
 //! Batch plans and read tasks against naive loops over every sample, step, time and channel.
 
-use burn_om4::{
-    ArrayLayout, BatchPlan, ChannelSlot, ErrorKind, Gather, GroupPlan, Inputs, Labels,
-    PlannedPlane, WindowSpec, read_tasks,
-};
+use burn_om4::plan::{BatchPlan, Gather, GroupPlan, Labels};
+use burn_om4::store::{ArrayLayout, ChannelSlot, PlannedPlane, read_tasks};
+use burn_om4::{ErrorKind, Inputs, WindowOptions};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-fn spec(history: usize, steps: usize, stride: usize) -> WindowSpec {
-    WindowSpec::default()
+fn spec(history: usize, steps: usize, stride: usize) -> WindowOptions {
+    WindowOptions::default()
         .with_history(history)
         .with_steps(steps)
         .with_stride(stride)
 }
 
-fn om4(spec: &WindowSpec, starts: &[usize], inputs: Inputs) -> BatchPlan {
+fn om4(spec: &WindowOptions, starts: &[usize], inputs: Inputs) -> BatchPlan {
     BatchPlan::new(spec, starts, 77, 3, inputs, Labels::Shared).unwrap()
 }
 
@@ -35,7 +34,7 @@ fn touched_planes_are_what_a_naive_loader_reads() {
     let quarter_degree = 720 * 1440;
     let gigabytes =
         |planes: usize| (planes as f64 * quarter_degree as f64 * 4.0 / 1e7).round() / 100.0;
-    let naive = |spec: &WindowSpec, starts: &[usize]| {
+    let naive = |spec: &WindowOptions, starts: &[usize]| {
         gigabytes(om4(spec, starts, Inputs::All).touched_planes())
     };
     assert_eq!(naive(&spec(1, 1, 1), &[0]), 1.30);
@@ -127,7 +126,7 @@ fn consecutive_entries_are_a_slice() {
 
 #[test]
 fn plans_that_cannot_be_counted_are_refused() {
-    let plan = |spec: &WindowSpec, starts: &[usize], channels| {
+    let plan = |spec: &WindowOptions, starts: &[usize], channels| {
         BatchPlan::new(spec, starts, channels, 1, Inputs::First, Labels::Shared)
     };
     for (result, words) in [

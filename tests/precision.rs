@@ -3,8 +3,9 @@
 mod common;
 
 use burn::tensor::{DType, Device, TensorData};
+use burn_om4::ocean::PlaneShape;
 use burn_om4::testing::MemorySource;
-use burn_om4::{OceanBatcher, OceanDataset, PlaneShape, Precision};
+use burn_om4::{OceanBatcher, OceanDataset, Precision};
 use half::{bf16, f16};
 use std::collections::BTreeSet;
 

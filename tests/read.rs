@@ -2,10 +2,9 @@
 
 mod common;
 
-use burn_om4::{
-    Channel, Error, ErrorKind, OpenOptions, PlaneRequest, PlaneSink, PlaneSource, ReadMethod,
-    Result, Store, Strictness,
-};
+use burn_om4::ocean::{PlaneRequest, PlaneSink, PlaneSource};
+use burn_om4::store::{OpenOptions, Store};
+use burn_om4::{Channel, Error, ErrorKind, ReadMethod, Result, Strictness};
 use common::shared;
 use common::stores::{Bend, Planes, Writer, field, methods, plane_bits, read, read_all, value};
 use serde_json::{Value, json};
@@ -673,7 +672,7 @@ fn reads_from_inside_other_rayon_work_come_back() {
         .unwrap();
     pool.install(|| {
         (0..8).into_par_iter().for_each(|_| {
-            let shape = store.plane();
+            let shape = store.shape();
             let planes = Planes::new(rows.len() * channels.len(), shape.ny * shape.nx);
             let request = PlaneRequest {
                 rows: &rows,

@@ -6,11 +6,10 @@
 
 mod common;
 
+use burn_om4::ocean::PlaneSource;
+use burn_om4::store::{OpenOptions, Store};
 use burn_om4::synth::{Chunking, Codec, Format, Layout, SynthOptions};
-use burn_om4::{
-    Error, ErrorKind, OceanDataset, Om4Paths, OpenOptions, PlaneSource, ReadMethod, Store,
-    Strictness, parse_channels,
-};
+use burn_om4::{Error, ErrorKind, OceanDataset, Om4Paths, ReadMethod, Strictness, parse_channels};
 use common::stores::{Bend, Writer, methods, plane_bits, read, read_all};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

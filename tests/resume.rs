@@ -5,11 +5,13 @@ mod common;
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
+use burn_om4::dataset::OceanPair;
+use burn_om4::order::{FingerprintBuilder, Position};
+use burn_om4::store::READERS_VARIABLE;
 use burn_om4::synth::SynthOptions;
 use burn_om4::{
-    DatasetOptions, ErrorKind, FingerprintBuilder, LoaderState, ModelBatch, OceanBatcher,
-    OceanDataset, OceanLoader, OceanPair, Om4Paths, Order, Position, Prefetch, READERS_VARIABLE,
-    Schedule, ScheduleSpec, WindowSpec, parse_channels,
+    DatasetOptions, ErrorKind, LoaderState, ModelBatch, OceanBatcher, OceanDataset, OceanLoader,
+    Om4Paths, Order, PrefetchOptions, Schedule, ScheduleOptions, WindowOptions, parse_channels,
 };
 use common::memory::{memory_dataset, memory_ocean, memory_options, memory_source};
 use std::fmt::Write as _;
@@ -20,26 +22,21 @@ const EPOCHS: u64 = 3;
 /// 16 windows of one step.
 const ROWS: usize = 19;
 
-fn spec(order: Order) -> ScheduleSpec {
-    ScheduleSpec {
-        order,
-        seed: 11,
-        batch_size: 3,
-        ..ScheduleSpec::default()
-    }
+fn spec(order: Order) -> ScheduleOptions {
+    ScheduleOptions::default()
+        .with_order(order)
+        .with_seed(11)
+        .with_batch_size(3)
 }
 
-fn loader_of(dataset: OceanDataset, spec: ScheduleSpec, prefetch: usize) -> OceanLoader {
+fn loader_of(dataset: OceanDataset, spec: ScheduleOptions, prefetch: usize) -> OceanLoader {
     let schedule = Schedule::new(spec, dataset.groups()).unwrap();
-    let prefetch = Prefetch {
-        batches: prefetch,
-        ..Prefetch::default()
-    };
+    let prefetch = PrefetchOptions::default().with_batches(prefetch);
     let batcher = OceanBatcher::new(dataset);
     OceanLoader::new(batcher, schedule, prefetch, &Device::flex()).unwrap()
 }
 
-fn loader(spec: ScheduleSpec, prefetch: usize) -> OceanLoader {
+fn loader(spec: ScheduleOptions, prefetch: usize) -> OceanLoader {
     loader_of(memory_dataset(memory_source(ROWS), 1), spec, prefetch)
 }
 
@@ -186,12 +183,10 @@ fn progress_of_a_resumed_epoch_goes_on_and_is_complete_at_its_end() {
 /// The batches of one epoch from `position`, dealt to `world` loaders, in the order of the rounds.
 fn dealt(world: usize, batch_size: usize, from: Option<&LoaderState>) -> Vec<String> {
     let rank = |rank| {
-        let spec = ScheduleSpec {
-            world,
-            rank,
-            batch_size,
-            ..spec(Order::Shuffled)
-        };
+        let spec = spec(Order::Shuffled)
+            .with_world(world)
+            .with_rank(rank)
+            .with_batch_size(batch_size);
         let run = loader(spec, 2);
         let run = match from {
             Some(state) => run.resume(state).unwrap(),
@@ -219,12 +214,10 @@ fn ranks_and_batch_sizes_may_change_between_two_rounds() {
         for rounds in 0..16 / round {
             let states: Vec<LoaderState> = (0..world)
                 .map(|rank| {
-                    let spec = ScheduleSpec {
-                        world,
-                        rank,
-                        batch_size,
-                        ..spec(Order::Shuffled)
-                    };
+                    let spec = spec(Order::Shuffled)
+                        .with_world(world)
+                        .with_rank(rank)
+                        .with_batch_size(batch_size);
                     let run = loader(spec, 1);
                     run.iter().take(rounds).for_each(|b| drop(b.unwrap()));
                     if rounds == 0 {
@@ -246,11 +239,9 @@ fn ranks_and_batch_sizes_may_change_between_two_rounds() {
                         "{world}x{batch_size} to {new_round}"
                     );
                 } else {
-                    let spec = ScheduleSpec {
-                        world: new_world,
-                        batch_size: new_size,
-                        ..spec(Order::Shuffled)
-                    };
+                    let spec = spec(Order::Shuffled)
+                        .with_world(new_world)
+                        .with_batch_size(new_size);
                     let refused = loader(spec, 0).resume(&states[0]).err().unwrap();
                     assert_eq!(refused.kind(), ErrorKind::Config);
                 }
@@ -277,11 +268,11 @@ fn changed(part: &str) -> OceanDataset {
         "masks" => {
             let mut wet = vec![true; 6];
             wet[5] = false;
-            let mask = burn_om4::WetMask::new(ocean.surface.shape(), wet).unwrap();
+            let mask = burn_om4::ocean::WetMask::new(ocean.surface.shape(), wet).unwrap();
             ocean.surface = std::sync::Arc::new(mask);
         }
         "channels" => options.prognostic.reverse(),
-        "windows" => options.window = WindowSpec::default().with_history(0).with_steps(2),
+        "windows" => options.window = WindowOptions::default().with_history(0).with_steps(2),
         "preparation" => options.masked_fill_value = -1.0,
         "labels" => label = Some(ocean.clone()),
         _ => {}
@@ -312,10 +303,7 @@ fn a_changed_data_set_is_refused_by_name() {
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         assert!(error.to_string().contains(part), "{error}");
     }
-    let other = ScheduleSpec {
-        seed: 12,
-        ..spec(Order::Shuffled)
-    };
+    let other = spec(Order::Shuffled).with_seed(12);
     let error = loader(other, 0).resume(&state).err().unwrap();
     assert!(error.to_string().contains("seed"), "{error}");
 }
@@ -402,7 +390,7 @@ fn written(dir: &Path) -> OceanDataset {
         parse_channels("thetao_0,thetao_1,zos").unwrap(),
         parse_channels("hfds").unwrap(),
     )
-    .with_window(WindowSpec::default().with_steps(2));
+    .with_window(WindowOptions::default().with_steps(2));
     OceanDataset::open(&Om4Paths::in_dir(dir), &options).unwrap()
 }
 
@@ -424,7 +412,7 @@ fn child_reads() {
         let [order, values] = ["order", "values"].map(|p| digest.part(p).unwrap());
         writeln!(found, "{order} {values}").unwrap();
     }
-    let readers = burn_om4::reader_threads().unwrap().to_string();
+    let readers = burn_om4::store::reader_threads().unwrap().to_string();
     assert_eq!(readers, variable(READERS_VARIABLE));
     std::fs::write(Path::new(&dir).join("found.txt"), found).unwrap();
 }

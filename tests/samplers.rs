@@ -1,7 +1,8 @@
 //! Samudra's order against the batches that Samudra's own samplers emitted.
 
 use anyhow::{Context, Result};
-use burn_om4::{GroupOrder, Groups, Order, Schedule, ScheduleSpec};
+use burn_om4::order::{GroupOrder, Groups};
+use burn_om4::{Order, Schedule, ScheduleOptions};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -48,12 +49,9 @@ fn samplers() -> Result<Option<Samplers>> {
     Ok(Some(serde_json::from_str(&text)?))
 }
 
-fn ranks(spec: &ScheduleSpec, groups: &Groups, epoch: u64) -> Result<Vec<Vec<Vec<u64>>>> {
+fn ranks(spec: &ScheduleOptions, groups: &Groups, epoch: u64) -> Result<Vec<Vec<Vec<u64>>>> {
     let of_rank = |rank| {
-        let spec = ScheduleSpec {
-            rank,
-            ..spec.clone()
-        };
+        let spec = spec.clone().with_rank(rank);
         let schedule = Schedule::new(spec, groups.clone())?;
         let batches: Vec<_> = schedule.epoch(epoch).iter_from(0).collect();
         assert_eq!(batches.len() as u64, schedule.steps());
@@ -70,17 +68,16 @@ fn every_golden_case_is_reproduced() -> Result<()> {
     assert!(samplers.cases.len() >= 54);
     for (i, case) in samplers.cases.iter().enumerate() {
         let groups = Groups::by_key(case.datasets.iter().map(|d| (d.length, d.group_key)))?;
-        let spec = ScheduleSpec {
-            order: Order::Samudra {
+        let spec = ScheduleOptions::default()
+            .with_order(Order::Samudra {
                 shuffle: case.shuffle,
                 groups: GroupOrder::Sorted,
-            },
-            seed: case.seed,
-            batch_size: case.batch_size,
-            drop_last: case.drop_last,
-            world: case.world_size,
-            rank: 0,
-        };
+            })
+            .with_seed(case.seed)
+            .with_batch_size(case.batch_size)
+            .with_drop_last(case.drop_last)
+            .with_world(case.world_size)
+            .with_rank(0);
         for emitted in &case.epochs {
             let got = ranks(&spec, &groups, emitted.epoch).with_context(|| format!("case {i}"))?;
             assert_eq!(got, emitted.ranks, "case {i}, epoch {}", emitted.epoch);
@@ -190,17 +187,16 @@ const RESTATED: [Restated; 7] = [
 fn both_group_orders_and_every_seed_follow_cpython() -> Result<()> {
     for (i, case) in RESTATED.iter().enumerate() {
         let groups = Groups::by_key(case.data_sets.iter().copied())?;
-        let spec = ScheduleSpec {
-            order: Order::Samudra {
+        let spec = ScheduleOptions::default()
+            .with_order(Order::Samudra {
                 shuffle: case.shuffle,
                 groups: case.groups,
-            },
-            seed: case.seed,
-            batch_size: case.batch_size,
-            drop_last: case.drop_last,
-            world: case.world,
-            rank: 0,
-        };
+            })
+            .with_seed(case.seed)
+            .with_batch_size(case.batch_size)
+            .with_drop_last(case.drop_last)
+            .with_world(case.world)
+            .with_rank(0);
         let expected: Vec<Vec<Vec<u64>>> = serde_json::from_str(case.ranks)?;
         assert_eq!(ranks(&spec, &groups, case.epoch)?, expected, "case {i}");
     }
@@ -214,17 +210,16 @@ fn a_distributed_round_never_mixes_groups() -> Result<()> {
         for (a, b) in [(1, 40), (13, 9), (8, 8), (5, 1)] {
             let groups = Groups::by_key([(a, 1), (b, 0), (a, 1)])?;
             for drop_last in [false, true] {
-                let spec = ScheduleSpec {
-                    order: Order::Samudra {
+                let spec = ScheduleOptions::default()
+                    .with_order(Order::Samudra {
                         shuffle: true,
                         groups: GroupOrder::FirstSeen,
-                    },
-                    seed: -5,
-                    batch_size: 2,
-                    drop_last,
-                    world,
-                    rank: 0,
-                };
+                    })
+                    .with_seed(-5)
+                    .with_batch_size(2)
+                    .with_drop_last(drop_last)
+                    .with_world(world)
+                    .with_rank(0);
                 let ranks = ranks(&spec, &groups, 1)?;
                 let group = |batch: &Vec<u64>| groups.group_of(batch[0]);
                 for k in 0..ranks[0].len() {

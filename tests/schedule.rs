@@ -2,22 +2,19 @@
 //! batches that depend on nothing but (seed, epoch, world, rank).
 
 use anyhow::Result;
-use burn_om4::{
-    ErrorKind, FingerprintBuilder, GroupOrder, Groups, Order, Schedule, ScheduleSpec, Shard,
-};
+use burn_om4::order::{FingerprintBuilder, GroupOrder, Groups, Shard};
+use burn_om4::{ErrorKind, Order, Schedule, ScheduleOptions};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
 type Batches = Vec<Vec<u64>>;
 
-fn with(order: Order, batch_size: usize, drop_last: bool) -> ScheduleSpec {
-    ScheduleSpec {
-        order,
-        seed: 15,
-        batch_size,
-        drop_last,
-        ..Default::default()
-    }
+fn with(order: Order, batch_size: usize, drop_last: bool) -> ScheduleOptions {
+    ScheduleOptions::default()
+        .with_order(order)
+        .with_seed(15)
+        .with_batch_size(batch_size)
+        .with_drop_last(drop_last)
 }
 
 fn samudra(shuffle: bool) -> Order {
@@ -32,13 +29,9 @@ fn batches(schedule: &Schedule, epoch: u64) -> Batches {
 }
 
 /// The batches of all ranks, `[rank][step]`.
-fn ranks(spec: &ScheduleSpec, groups: &Groups, world: usize, epoch: u64) -> Vec<Batches> {
+fn ranks(spec: &ScheduleOptions, groups: &Groups, world: usize, epoch: u64) -> Vec<Batches> {
     let schedule = |rank| {
-        let spec = ScheduleSpec {
-            world,
-            rank,
-            ..spec.clone()
-        };
+        let spec = spec.clone().with_world(world).with_rank(rank);
         Schedule::new(spec, groups.clone()).unwrap()
     };
     let all: Vec<Schedule> = (0..world).map(schedule).collect();
@@ -251,11 +244,7 @@ fn any_batch_of_any_epoch_from_any_thread() {
         Order::Blocks { block: 5, pool: 3 },
         samudra(true),
     ] {
-        let spec = ScheduleSpec {
-            world: 2,
-            rank: 1,
-            ..with(order, 4, false)
-        };
+        let spec = with(order, 4, false).with_world(2).with_rank(1);
         let schedule = Schedule::new(spec, groups.clone()).unwrap();
         let expected: Vec<Batches> = (0..3).map(|e| batches(&schedule, e)).collect();
         let steps = schedule.steps();
@@ -304,10 +293,7 @@ fn epochs_and_seeds_draw_anew() {
         samudra(true),
     ] {
         let order_of = |seed, epoch| {
-            let spec = ScheduleSpec {
-                seed,
-                ..with(order.clone(), 4, false)
-            };
+            let spec = with(order.clone(), 4, false).with_seed(seed);
             batches(
                 &Schedule::new(spec, Groups::single(64).unwrap()).unwrap(),
                 epoch,
@@ -343,11 +329,7 @@ fn huge_data_sets_cost_what_small_ones_do() {
                 Groups::single(windows).unwrap(),
                 Groups::by_key([(windows / 2, 0), (windows - windows / 2 - 7, 1), (7, 0)]).unwrap(),
             ] {
-                let spec = ScheduleSpec {
-                    world: 8,
-                    rank: 7,
-                    ..with(order.clone(), 4, true)
-                };
+                let spec = with(order.clone(), 4, true).with_world(8).with_rank(7);
                 let schedule = Schedule::new(spec, groups).unwrap();
                 let epoch = schedule.epoch(1 << 50);
                 let last = epoch.len() - 1;
@@ -457,11 +439,7 @@ fn shards_are_disjoint_equally_long_and_dealt_anew() {
         samudra(true),
     ] {
         for drop_last in [false, true] {
-            let spec = ScheduleSpec {
-                world: 2,
-                rank: 1,
-                ..with(order.clone(), 3, drop_last)
-            };
+            let spec = with(order.clone(), 3, drop_last).with_world(2).with_rank(1);
             let process = Schedule::new(spec.clone(), groups.clone()).unwrap();
             let world = ranks(&spec, &groups, 6, 1);
             for index in 0..3 {
@@ -481,41 +459,25 @@ fn shards_are_disjoint_equally_long_and_dealt_anew() {
 fn bad_options_are_refused_with_their_reason() {
     let one = || Groups::single(10).unwrap();
     let two = || Groups::by_key([(5, 0), (5, 1)]).unwrap();
-    let base = ScheduleSpec {
-        batch_size: 2,
-        ..Default::default()
+    let base = ScheduleOptions::default().with_batch_size(2);
+    let custom = |lists: &[&[u64]]| {
+        base.clone()
+            .with_order(Order::Custom(lists.iter().map(|l| l.to_vec()).collect()))
     };
-    let custom = |lists: &[&[u64]]| ScheduleSpec {
-        order: Order::Custom(lists.iter().map(|l| l.to_vec()).collect()),
-        ..base.clone()
-    };
-    let blocks = |block, pool| ScheduleSpec {
-        order: Order::Blocks { block, pool },
-        ..base.clone()
-    };
+    let blocks = |block, pool| base.clone().with_order(Order::Blocks { block, pool });
     let cases = [
         (
-            ScheduleSpec {
-                batch_size: 0,
-                ..base.clone()
-            },
+            base.clone().with_batch_size(0),
             one(),
             "the batch size must be at least 1: found 0",
         ),
         (
-            ScheduleSpec {
-                world: 0,
-                ..base.clone()
-            },
+            base.clone().with_world(0),
             one(),
             "the world size must be at least 1: found 0",
         ),
         (
-            ScheduleSpec {
-                world: 3,
-                rank: 3,
-                ..base.clone()
-            },
+            base.clone().with_world(3).with_rank(3),
             one(),
             "no such rank: expected a rank below the world size 3, found 3",
         ),
@@ -598,7 +560,7 @@ fn nothing_to_deliver_is_an_epoch_without_steps() {
 #[test]
 fn options_read_and_write_as_text() -> Result<()> {
     let text = r#"{"order":{"blocks":{"block":64,"pool":8}},"seed":-3,"batch_size":4,"drop_last":true,"world":2,"rank":1}"#;
-    let spec: ScheduleSpec = serde_json::from_str(text)?;
+    let spec: ScheduleOptions = serde_json::from_str(text)?;
     assert_eq!(spec.order, Order::Blocks { block: 64, pool: 8 });
     assert_eq!(serde_json::to_string(&spec)?, text);
     for (text, order) in [
@@ -620,10 +582,10 @@ fn options_read_and_write_as_text() -> Result<()> {
         assert_eq!(serde_json::to_string(&order)?, text);
     }
     assert_eq!(
-        serde_json::from_str::<ScheduleSpec>("{}")?,
-        ScheduleSpec::default()
+        serde_json::from_str::<ScheduleOptions>("{}")?,
+        ScheduleOptions::default()
     );
-    assert!(serde_json::from_str::<ScheduleSpec>(r#"{"batchsize":4}"#).is_err());
+    assert!(serde_json::from_str::<ScheduleOptions>(r#"{"batchsize":4}"#).is_err());
     Ok(())
 }
 
@@ -655,7 +617,7 @@ proptest! {
         drop_last: bool,
     ) {
         let groups = Groups::by_key(data_sets).unwrap();
-        let spec = ScheduleSpec { seed, ..with(order, batch_size, drop_last) };
+        let spec = with(order, batch_size, drop_last).with_seed(seed);
         let ranks = ranks(&spec, &groups, world, epoch);
         let mut counts = vec![0usize; groups.windows() as usize];
         for batch in ranks.iter().flatten() {

@@ -4,12 +4,15 @@ mod common;
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
+use burn_om4::dataset::OceanPair;
+use burn_om4::ocean::PlaneShape;
+use burn_om4::order::GroupOrder;
 use burn_om4::synth::SynthOptions;
 use burn_om4::testing::MemorySource;
 use burn_om4::{
-    DatasetOptions, ErrorKind, GroupOrder, ModelBatch, OceanBatcher, OceanDataset, OceanLoader,
-    OceanPair, Om4Paths, Om4Source, Order, PlaneShape, Prefetch, Schedule, ScheduleSpec, Window,
-    WindowSpec, parse_channels,
+    DatasetOptions, ErrorKind, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Om4Paths,
+    Om4Source, Order, PrefetchOptions, Schedule, ScheduleOptions, Window, WindowOptions,
+    parse_channels,
 };
 use common::memory::{memory_ocean, memory_options};
 use std::collections::BTreeSet;
@@ -32,14 +35,12 @@ fn daily(rows: i64) -> Vec<i64> {
 }
 
 fn deliver(dataset: &OceanDataset, order: Order, batch_size: usize) -> Vec<ModelBatch> {
-    let spec = ScheduleSpec {
-        order,
-        batch_size,
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default()
+        .with_order(order)
+        .with_batch_size(batch_size);
     let schedule = Schedule::new(spec, dataset.groups()).unwrap();
     let batcher = OceanBatcher::new(dataset.clone());
-    let prefetch = Prefetch::default();
+    let prefetch = PrefetchOptions::default();
     let loader = OceanLoader::new(batcher, schedule, prefetch, &Device::flex()).unwrap();
     loader.iter().map(|b| b.unwrap()).collect()
 }
@@ -160,7 +161,7 @@ fn stores_open_for_all_strides_with_labels_from_elsewhere() {
         parse_channels("hfds").unwrap(),
     )
     // The list of strides decides.
-    .with_window(WindowSpec::default().with_stride(5));
+    .with_window(WindowOptions::default().with_stride(5));
     let sources = [
         Om4Source::new(Om4Paths::in_dir(&coarse)).with_labels(Om4Paths::in_dir(&fine)),
         Om4Source::new(Om4Paths::in_dir(&other)),

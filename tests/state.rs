@@ -1,10 +1,10 @@
 //! Going on from a saved state: what was delivered is not delivered again, and nothing is left out.
 
 use anyhow::Result;
-use burn_om4::{
-    Error, ErrorKind, Fingerprint, FingerprintBuilder, FingerprintPart, GroupOrder, Groups,
-    LoaderState, Order, Position, Schedule, ScheduleSpec,
+use burn_om4::order::{
+    Fingerprint, FingerprintBuilder, FingerprintPart, GroupOrder, Groups, Position,
 };
+use burn_om4::{Error, ErrorKind, LoaderState, Order, Schedule, ScheduleOptions};
 
 fn store(statistic: f64) -> Fingerprint {
     let mut builder = FingerprintBuilder::default();
@@ -18,21 +18,16 @@ fn store(statistic: f64) -> Fingerprint {
     builder.finish()
 }
 
-fn spec(order: Order, batch_size: usize, world: usize) -> ScheduleSpec {
-    ScheduleSpec {
-        order,
-        seed: 15,
-        batch_size,
-        world,
-        ..Default::default()
-    }
+fn spec(order: Order, batch_size: usize, world: usize) -> ScheduleOptions {
+    ScheduleOptions::default()
+        .with_order(order)
+        .with_seed(15)
+        .with_batch_size(batch_size)
+        .with_world(world)
 }
 
-fn on_rank(spec: &ScheduleSpec, groups: &Groups, rank: usize) -> Schedule {
-    let spec = ScheduleSpec {
-        rank,
-        ..spec.clone()
-    };
+fn on_rank(spec: &ScheduleOptions, groups: &Groups, rank: usize) -> Schedule {
+    let spec = spec.clone().with_rank(rank);
     Schedule::new(spec, groups.clone()).unwrap()
 }
 
@@ -61,10 +56,7 @@ fn after_every_batch_the_rest_is_what_would_have_come() -> Result<()> {
         for order in orders() {
             for drop_last in [false, true] {
                 for world in [1, 2] {
-                    let spec = ScheduleSpec {
-                        drop_last,
-                        ..spec(order.clone(), 2, world)
-                    };
+                    let spec = spec(order.clone(), 2, world).with_drop_last(drop_last);
                     for rank in 0..world {
                         let run = on_rank(&spec, &groups, rank);
                         let uninterrupted: Vec<_> =
@@ -90,7 +82,7 @@ fn after_every_batch_the_rest_is_what_would_have_come() -> Result<()> {
 }
 
 /// Windows of steps `steps` on all ranks, padding and all.
-fn windows(spec: &ScheduleSpec, groups: &Groups, steps: std::ops::Range<u64>) -> Vec<u64> {
+fn windows(spec: &ScheduleOptions, groups: &Groups, steps: std::ops::Range<u64>) -> Vec<u64> {
     let ranks = (0..spec.world).map(|r| on_rank(spec, groups, r).epoch(0));
     let ranks: Vec<_> = ranks.collect();
     let round = |k| ranks.iter().flat_map(move |r| r.batch(k));
@@ -143,10 +135,7 @@ fn another_batch_size_or_world_goes_on_where_whole_rounds_were_delivered() -> Re
 #[test]
 fn a_batch_size_under_which_the_rest_is_dropped_starts_the_next_epoch() -> Result<()> {
     let groups = Groups::single(11)?;
-    let with = |batch_size| ScheduleSpec {
-        drop_last: true,
-        ..spec(Order::Shuffled, batch_size, 1)
-    };
+    let with = |batch_size| spec(Order::Shuffled, batch_size, 1).with_drop_last(true);
     let state = save(&on_rank(&with(2), &groups, 0), 6, 4);
     let at = state.resume(&on_rank(&with(8), &groups, 0), &store(0.5))?;
     assert_eq!(
@@ -205,7 +194,7 @@ fn what_changes_the_order_is_refused() -> Result<()> {
     let groups = Groups::single(23)?;
     let base = spec(Order::Shuffled, 2, 2);
     let state = save(&on_rank(&base, &groups, 0), 1, 3);
-    let other = |change: fn(&mut ScheduleSpec)| {
+    let other = |change: fn(&mut ScheduleOptions)| {
         let mut spec = base.clone();
         change(&mut spec);
         on_rank(&spec, &groups, 0)

@@ -2,10 +2,9 @@
 
 mod common;
 
-use burn_om4::{
-    AreaSource, Channel, Coordinate, DEPTHS, ErrorKind, OpenOptions, Statistics, Store, Strictness,
-    WetMasks, ZarrFormat,
-};
+use burn_om4::ocean::{AreaSource, Coordinate, DEPTHS};
+use burn_om4::store::{OpenOptions, Statistics, Store, WetMasks, ZarrFormat};
+use burn_om4::{Channel, ErrorKind, Strictness};
 use common::shared;
 use common::stores::{Bend, Writer};
 use serde_json::json;

@@ -1,10 +1,11 @@
 //! Synthetic stores, read back with nothing but zarrs and JSON.
 
+use burn_om4::ocean::Calendar;
 use burn_om4::synth::{
     Chunking, Codec, Consolidation, Existing, Field, Format, Land, Layout, MaskType, Separator,
     SynthOptions, TimeEncoding, Waves, field,
 };
-use burn_om4::{Calendar, Channel, Date, ErrorKind};
+use burn_om4::{Channel, Date, ErrorKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;

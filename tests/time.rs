@@ -3,7 +3,8 @@
 // A list of one segment is meant.
 #![allow(clippy::single_range_in_vec_init)]
 
-use burn_om4::{Calendar, DEFAULT_GAP_FACTOR, Date, DateRange, ErrorKind, TimeAxis, TimeValues};
+use burn_om4::ocean::{Calendar, DEFAULT_GAP_FACTOR, TimeAxis, TimeValues};
+use burn_om4::{Date, DateRange, ErrorKind};
 use proptest::prelude::*;
 use std::collections::HashSet;
 

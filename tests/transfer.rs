@@ -5,11 +5,13 @@ mod common;
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device};
+use burn_om4::dataset::OceanPair;
+use burn_om4::ocean::{PlaneShape, WetMask};
+use burn_om4::prepare::{ChannelConstants, DevicePath};
 use burn_om4::testing::{MemorySource, ocean_on};
 use burn_om4::{
-    ChannelConstants, DatasetOptions, DevicePath, MaskOrder, ModelBatch, OceanBatcher,
-    OceanDataset, OceanLoader, OceanPair, Order, PlaneShape, Precision, Prefetch, Schedule,
-    ScheduleSpec, Transfer, WetMask, WindowSpec,
+    DatasetOptions, MaskOrder, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order,
+    Precision, PrefetchOptions, Schedule, ScheduleOptions, Transfer, WindowOptions,
 };
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -41,7 +43,7 @@ fn dataset(order: MaskOrder) -> OceanDataset {
     let ocean = ocean_on(source, vec![constants; 3]).unwrap();
     let names = |list: &[&str]| list.iter().map(|n| n.parse().unwrap()).collect();
     let options = DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"]))
-        .with_window(WindowSpec::default().with_steps(2))
+        .with_window(WindowOptions::default().with_steps(2))
         .with_mask_order(order)
         .with_masked_fill_value(-0.3);
     let pair = OceanPair {
@@ -52,14 +54,12 @@ fn dataset(order: MaskOrder) -> OceanDataset {
 }
 
 fn loader(batcher: OceanBatcher, device: &Device) -> OceanLoader {
-    let spec = ScheduleSpec {
-        order: Order::Shuffled,
-        seed: 3,
-        batch_size: 3,
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default()
+        .with_order(Order::Shuffled)
+        .with_seed(3)
+        .with_batch_size(3);
     let schedule = Schedule::new(spec, batcher.dataset().groups()).unwrap();
-    OceanLoader::new(batcher, schedule, Prefetch::default(), device).unwrap()
+    OceanLoader::new(batcher, schedule, PrefetchOptions::default(), device).unwrap()
 }
 
 fn values(batch: &ModelBatch) -> Vec<f32> {

@@ -3,23 +3,22 @@
 // A list of one segment is meant.
 #![allow(clippy::single_range_in_vec_init)]
 
-use burn_om4::{
-    BatchPlan, Calendar, ErrorKind, Inputs, Labels, TimeAxis, TimeValues, WindowSpec,
-    inference_starts,
-};
+use burn_om4::ocean::{Calendar, TimeAxis, TimeValues};
+use burn_om4::plan::{BatchPlan, Labels, inference_starts};
+use burn_om4::{ErrorKind, Inputs, WindowOptions};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::ops::Range;
 
-fn spec(history: usize, steps: usize, stride: usize) -> WindowSpec {
-    WindowSpec::default()
+fn spec(history: usize, steps: usize, stride: usize) -> WindowOptions {
+    WindowOptions::default()
         .with_history(history)
         .with_steps(steps)
         .with_stride(stride)
 }
 
 /// Every row a window reads, by the formulas alone.
-fn rows_of(s: &WindowSpec, start: usize) -> Vec<usize> {
+fn rows_of(s: &WindowOptions, start: usize) -> Vec<usize> {
     let times = s.history + 1;
     let mut rows = Vec::new();
     for step in 0..s.steps {
@@ -32,7 +31,7 @@ fn rows_of(s: &WindowSpec, start: usize) -> Vec<usize> {
     rows
 }
 
-fn brute_starts(s: &WindowSpec, segment: &Range<usize>) -> Vec<usize> {
+fn brute_starts(s: &WindowOptions, segment: &Range<usize>) -> Vec<usize> {
     let inside = |&start: &usize| rows_of(s, start).iter().all(|r| segment.contains(r));
     segment.clone().filter(inside).collect()
 }
@@ -177,7 +176,7 @@ fn explicit_starts_may_repeat_in_any_order() {
 
 #[test]
 fn bad_shapes_are_refused() {
-    let d = WindowSpec::default;
+    let d = WindowOptions::default;
     for (spec, word) in [
         (d().with_steps(0), "steps"),
         (d().with_stride(0), "stride"),
@@ -204,11 +203,11 @@ fn rows_beyond_usize_panic_rather_than_wrap() {
 
 #[test]
 fn a_spec_reads_from_json_with_defaults_and_refuses_typos() {
-    let s: WindowSpec = serde_json::from_str(r#"{"history": 2, "steps": 4}"#).unwrap();
+    let s: WindowOptions = serde_json::from_str(r#"{"history": 2, "steps": 4}"#).unwrap();
     assert_eq!(s, spec(2, 4, 1));
     let json = serde_json::to_string(&s).unwrap();
-    assert_eq!(serde_json::from_str::<WindowSpec>(&json).unwrap(), s);
-    assert!(serde_json::from_str::<WindowSpec>(r#"{"hist": 2}"#).is_err());
+    assert_eq!(serde_json::from_str::<WindowOptions>(&json).unwrap(), s);
+    assert!(serde_json::from_str::<WindowOptions>(r#"{"hist": 2}"#).is_err());
 }
 
 /// A fixture of the original's output; none on a machine without them, except in CI.

@@ -37,7 +37,7 @@ impl Bench {
 
     /// Whether the device has an upload thread and a preparation kernel.
     pub fn has_lane(&self) -> bool {
-        !burn_om4::is_cpu(&self.device)
+        !burn_om4::device::is_cpu(&self.device)
     }
 }
 

@@ -2,48 +2,44 @@
 
 use crate::bench::Bench;
 use anyhow::Result;
+use burn_om4::host::{HostPool, HostPoolOptions, OrdinaryMemory};
 use burn_om4::testing::PoisonedMemory;
 use burn_om4::{
-    HostPool, HostPoolOptions, OceanBatcher, OceanDataset, OceanLoader, Order, OrdinaryMemory,
-    Prefetch, PrefetchTo, Schedule, ScheduleSpec, Timeline,
+    OceanBatcher, OceanDataset, OceanLoader, Order, PrefetchOptions, PrefetchTo, Schedule,
+    ScheduleOptions, Timeline,
 };
 
 /// As training runs it: the next batch is on the device, another one is being read.
-pub const AHEAD: Prefetch = Prefetch {
-    batches: 2,
-    bytes: 16 << 30,
-    // Every plane is read anew, so that each batch costs the same.
-    carry: 0,
-    to: PrefetchTo::Device,
-};
+// Every plane is read anew, so that each batch costs the same.
+pub const AHEAD: PrefetchOptions = PrefetchOptions::new()
+    .with_carry(0)
+    .with_to(PrefetchTo::Device);
 
 /// Each batch is read and sent when it is asked for.
-pub const ON_DEMAND: Prefetch = Prefetch {
-    batches: 0,
-    to: PrefetchTo::Auto,
-    ..AHEAD
-};
+pub const ON_DEMAND: PrefetchOptions = AHEAD.with_batches(0).with_to(PrefetchTo::Auto);
 
 /// A loader of `batch_size` windows in the given order.
 pub fn loader(
     batcher: OceanBatcher,
     order: Order,
     batch_size: usize,
-    prefetch: Prefetch,
+    prefetch: PrefetchOptions,
     device: &burn::tensor::Device,
 ) -> Result<OceanLoader> {
-    let spec = ScheduleSpec {
-        order,
-        seed: 5,
-        batch_size,
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default()
+        .with_order(order)
+        .with_seed(5)
+        .with_batch_size(batch_size);
     let schedule = Schedule::new(spec, batcher.dataset().groups())?;
     Ok(OceanLoader::new(batcher, schedule, prefetch, device)?)
 }
 
 /// One window per batch, in order, ahead of the consumer.
-pub fn in_order(dataset: OceanDataset, prefetch: Prefetch, bench: &Bench) -> Result<OceanLoader> {
+pub fn in_order(
+    dataset: OceanDataset,
+    prefetch: PrefetchOptions,
+    bench: &Bench,
+) -> Result<OceanLoader> {
     let batcher = OceanBatcher::new(dataset);
     loader(batcher, Order::Sequential, 1, prefetch, &bench.device)
 }
@@ -70,10 +66,7 @@ pub fn upload_seconds(timeline: &Timeline) -> Vec<f64> {
 
 /// Buffers enough for three batches of two read groups.
 fn options() -> HostPoolOptions {
-    HostPoolOptions {
-        keep: 9,
-        ..HostPoolOptions::default()
-    }
+    HostPoolOptions::default().with_keep(9)
 }
 
 /// Ordinary memory, which CubeCL has to stage.
@@ -85,7 +78,7 @@ pub fn ordinary_pool() -> HostPool {
 pub fn poisoned_pool(bench: &Bench) -> Result<HostPool> {
     #[cfg(feature = "cuda")]
     if let Some(cuda) = &bench.cuda {
-        let memory = burn_om4::PageLockedMemory::new(cuda.index())?;
+        let memory = burn_om4::host::PageLockedMemory::new(cuda.index())?;
         return Ok(HostPool::new(PoisonedMemory(memory), options()));
     }
     let _ = bench;
@@ -95,7 +88,7 @@ pub fn poisoned_pool(bench: &Bench) -> Result<HostPool> {
 /// Page-locked memory of the CUDA device.
 #[cfg(feature = "cuda")]
 pub fn page_locked_pool(cuda: &crate::cuda::Cuda) -> Result<HostPool> {
-    let memory = burn_om4::PageLockedMemory::new(cuda.index())?;
+    let memory = burn_om4::host::PageLockedMemory::new(cuda.index())?;
     Ok(HostPool::new(memory, options()))
 }
 

@@ -1,11 +1,11 @@
 //! Ocean data from memory: planes of the published sizes, without a disk.
 
 use anyhow::{Result, ensure};
+use burn_om4::dataset::OceanPair;
+use burn_om4::ocean::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts, WetMask};
+use burn_om4::prepare::ChannelConstants;
 use burn_om4::testing::ocean_on;
-use burn_om4::{
-    Channel, ChannelConstants, DatasetOptions, MaskOrder, OceanDataset, OceanPair, PlaneRequest,
-    PlaneShape, PlaneSink, PlaneSource, ReadCounts, WetMask, WindowSpec, preset,
-};
+use burn_om4::{Channel, DatasetOptions, MaskOrder, OceanDataset, WindowOptions, preset};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct Case {
     pub prognostic: Vec<Channel>,
     pub boundary: Vec<Channel>,
     pub rows: usize,
-    pub window: WindowSpec,
+    pub window: WindowOptions,
     pub order: MaskOrder,
     pub filling: Filling,
 }
@@ -52,14 +52,14 @@ impl Case {
             prognostic: channels,
             boundary: preset("tau_hfds").unwrap_or_default(),
             rows,
-            window: WindowSpec::default().with_history(1).with_steps(1),
+            window: WindowOptions::default().with_history(1).with_steps(1),
             order: MaskOrder::NormaliseFirst,
             filling: Filling::Whole,
         }
     }
 
     pub fn with_window(self, history: usize, steps: usize) -> Self {
-        let window = WindowSpec::default()
+        let window = WindowOptions::default()
             .with_history(history)
             .with_steps(steps);
         Self { window, ..self }
@@ -158,7 +158,7 @@ impl PlaneSource for MadeUp {
         self.rows
     }
 
-    fn plane(&self) -> PlaneShape {
+    fn shape(&self) -> PlaneShape {
         self.shape
     }
 

@@ -10,10 +10,10 @@ use crate::meter::{Cost, measure};
 use crate::stores::{Case, NX, NY, PLANE_BYTES};
 
 use anyhow::{Context, Result, bail, ensure};
-use burn_om4::{
-    Channel, HostPlanes, OpenOptions, PlaneRequest, PlaneSource, READERS_VARIABLE, ReadMethod,
-    Store,
-};
+use burn_om4::host::HostPlanes;
+use burn_om4::ocean::{PlaneRequest, PlaneSource};
+use burn_om4::store::{OpenOptions, READERS_VARIABLE, Store};
+use burn_om4::{Channel, ReadMethod};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

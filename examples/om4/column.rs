@@ -10,10 +10,9 @@ use crate::meter::{Cost, measure, peak_memory};
 use crate::stores::{Case, NX, NY, SHARD};
 use crate::zarrs_alone::Zarrs;
 use anyhow::{Context, Result, bail, ensure};
-use burn_om4::{
-    HostPlanes, HostPoolState, OpenOptions, PlaneRequest, PlaneSource, ReadCounts, Store,
-    reader_threads,
-};
+use burn_om4::host::{HostPlanes, HostPoolState};
+use burn_om4::ocean::{PlaneRequest, PlaneSource, ReadCounts};
+use burn_om4::store::{OpenOptions, Store, reader_threads};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
@@ -427,7 +426,7 @@ impl Column {
             .args(["--prefetch", &place.prefetch.to_string()])
             .arg("--dir")
             .arg(place.dir)
-            .env(burn_om4::READERS_VARIABLE, place.threads.to_string())
+            .env(burn_om4::store::READERS_VARIABLE, place.threads.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         if place.sequential {

@@ -5,8 +5,8 @@ use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::{Dataset, DatasetError};
 use burn::tensor::Device;
 use burn_om4::{
-    DatasetOptions, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, Prefetch,
-    Schedule, ScheduleSpec, Window, WindowSpec, preset,
+    DatasetOptions, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
+    PrefetchOptions, Schedule, ScheduleOptions, Window, WindowOptions, preset,
 };
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
@@ -39,17 +39,15 @@ impl Loaders {
     /// All 80 channels: 77 predicted, 3 given.
     pub fn open(store: &Path, batches: usize, prefetch: usize) -> Result<Self> {
         let channels = |name| preset(name).ok_or_else(|| anyhow!("no preset {name}"));
-        let window = WindowSpec::default().with_history(1).with_steps(STEPS);
+        let window = WindowOptions::default().with_history(1).with_steps(STEPS);
         let span = window.span();
         let options = DatasetOptions::new(channels("thermo_dynamic_all")?, channels("tau_hfds")?)
             .with_window(window);
         let dataset = OceanDataset::open(&Om4Paths::in_dir(store), &options)?;
         let batches = disjoint(dataset.windows(), span, batches);
-        let spec = ScheduleSpec {
-            order: Order::Custom(batches.clone()),
-            batch_size: BATCH,
-            ..ScheduleSpec::default()
-        };
+        let spec = ScheduleOptions::default()
+            .with_order(Order::Custom(batches.clone()))
+            .with_batch_size(BATCH);
         let schedule = Schedule::new(spec, dataset.groups())?;
         let device = Device::flex();
         let batcher = OceanBatcher::new(dataset.clone());
@@ -63,17 +61,12 @@ impl Loaders {
             .batch_size(batches[0].len())
             .set_device(device.clone())
             .build(windows);
-        let ahead = Prefetch {
-            batches: prefetch,
-            ..Prefetch::default()
-        };
+        let ahead = PrefetchOptions::default().with_batches(prefetch);
         // Batches of a long record share hardly a row; these do, and must not gain by it.
-        let anew = Prefetch { carry: 0, ..ahead };
-        let spec = ScheduleSpec {
-            order: Order::Sequential,
-            batch_size: BATCH,
-            ..ScheduleSpec::default()
-        };
+        let anew = ahead.with_carry(0);
+        let spec = ScheduleOptions::default()
+            .with_order(Order::Sequential)
+            .with_batch_size(BATCH);
         let consecutive = Schedule::new(spec, dataset.groups())?;
         Ok(Self {
             sequential: OceanLoader::new(batcher.clone(), consecutive, ahead, &device)?,

@@ -1,9 +1,11 @@
 //! What a configuration reads and holds: counted from metadata, nothing is read.
 
 use anyhow::{Result, bail};
+use burn_om4::ocean::{PlaneRequest, PlaneSource};
+use burn_om4::store::{OpenOptions, Store};
 use burn_om4::{
-    Channel, DatasetOptions, OceanDataset, Om4Paths, OpenOptions, Order, PlaneRequest, PlaneSource,
-    Prefetch, Schedule, ScheduleSpec, Store, WindowSpec, parse_channels,
+    Channel, DatasetOptions, OceanDataset, Om4Paths, Order, PrefetchOptions, Schedule,
+    ScheduleOptions, WindowOptions, parse_channels,
 };
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -45,26 +47,22 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let prognostic = parse_channels(&options.prognostic)?;
     let boundary = parse_channels(&options.boundary)?;
-    let window = WindowSpec {
-        history: options.history,
-        steps: options.steps,
-        stride: options.stride,
-        ..WindowSpec::default()
-    };
+    let window = WindowOptions::default()
+        .with_history(options.history)
+        .with_steps(options.steps)
+        .with_stride(options.stride);
     let dataset_options =
         DatasetOptions::new(prognostic.clone(), boundary.clone()).with_window(window);
     let paths = Om4Paths::in_dir(&options.data);
     let dataset = OceanDataset::open(&paths, &dataset_options)?;
     let every: Vec<Channel> = prognostic.iter().chain(&boundary).cloned().collect();
     let store = Store::open(&paths.data, &OpenOptions::default().with_channels(every))?;
-    let spec = ScheduleSpec {
-        order: match options.order {
+    let spec = ScheduleOptions::default()
+        .with_order(match options.order {
             Visit::Sequential => Order::Sequential,
             Visit::Shuffled => Order::Shuffled,
-        },
-        batch_size: options.batch,
-        ..ScheduleSpec::default()
-    };
+        })
+        .with_batch_size(options.batch);
     let schedule = Schedule::new(spec, dataset.groups())?;
     let epoch = schedule.epoch(0);
     if epoch.is_empty() {
@@ -92,10 +90,7 @@ pub fn run(options: &Options) -> Result<()> {
     let batches = epoch.len();
     let rows = uses.len() as u64;
     let reread = uses.values().sum::<u64>() as f64 / rows as f64;
-    let prefetch = Prefetch {
-        batches: options.prefetch,
-        ..Prefetch::default()
-    };
+    let prefetch = PrefetchOptions::default().with_batches(options.prefetch);
     // In use, waiting, being read.
     let held = (prefetch.batches as u64 + 2).min(batches) * largest;
     let bound = match () {

@@ -15,10 +15,14 @@ mod picture;
 use anyhow::{Context, Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
+use burn_om4::dataset::OceanPair;
+use burn_om4::device::is_cpu;
+use burn_om4::ocean::{PlaneShape, WetMask};
+use burn_om4::prepare::ChannelConstants;
 use burn_om4::testing::{Fault, FaultySource, MemorySource, ocean_on};
 use burn_om4::{
-    ChannelConstants, DatasetOptions, DeviceChoice, OceanBatcher, OceanDataset, OceanLoader,
-    OceanPair, PlaneShape, Prefetch, Schedule, ScheduleSpec, Timeline, WetMask, WindowSpec, is_cpu,
+    DatasetOptions, DeviceChoice, OceanBatcher, OceanDataset, OceanLoader, PrefetchOptions,
+    Schedule, ScheduleOptions, Timeline, WindowOptions,
 };
 use clap::Parser;
 use std::path::PathBuf;
@@ -72,7 +76,7 @@ fn dataset(rows: usize, delay: Duration) -> Result<OceanDataset> {
             .collect::<Result<Vec<_>, _>>()
     };
     let options = DatasetOptions::new(list(&names[..3])?, list(&names[3..])?)
-        .with_window(WindowSpec::default().with_steps(2));
+        .with_window(WindowOptions::default().with_steps(2));
     let pair = OceanPair {
         input: ocean,
         label: None,
@@ -92,13 +96,10 @@ fn consume(inputs: Tensor<4>, busy: Duration) {
 
 fn loader(device: &Device, options: &Options, timeline: &Timeline) -> Result<OceanLoader> {
     let dataset = dataset(options.batches + 20, Duration::from_millis(options.read))?;
-    let spec = ScheduleSpec {
-        batch_size: 1,
-        ..ScheduleSpec::default()
-    };
+    let spec = ScheduleOptions::default().with_batch_size(1);
     let schedule = Schedule::new(spec, dataset.groups())?;
     let batcher = OceanBatcher::new(dataset);
-    let loader = OceanLoader::new(batcher, schedule, Prefetch::default(), device)?;
+    let loader = OceanLoader::new(batcher, schedule, PrefetchOptions::default(), device)?;
     Ok(loader.with_timeline(timeline))
 }
 

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use burn::tensor::Device;
 use burn_om4::{
     Channel, DatasetOptions, DateRange, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
-    PRESETS, Prefetch, ReadMethod, Schedule, ScheduleSpec, WindowSpec, preset,
+    PRESETS, PrefetchOptions, ReadMethod, Schedule, ScheduleOptions, WindowOptions, preset,
 };
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub struct Task {
     pub paths: Om4Paths,
     pub prognostic: Vec<Channel>,
     pub boundary: Vec<Channel>,
-    pub window: WindowSpec,
+    pub window: WindowOptions,
     pub train_time: DateRange,
     pub val_time: DateRange,
     pub io: ReadMethod,
@@ -55,7 +55,7 @@ impl Task {
         };
         let prognostic = listed(&options.prognostic, defaults.prognostic)?;
         let boundary = listed(&options.boundary, defaults.boundary)?;
-        let window = WindowSpec::default()
+        let window = WindowOptions::default()
             .with_history(options.hist)
             .with_steps(options.steps)
             .with_stride(options.stride);
@@ -120,19 +120,14 @@ impl Loaders {
         let loader = |time, order, rank, world| -> Result<OceanLoader> {
             let dataset = task.open(time)?;
             // Nothing is dropped: a short batch comes last, and counts its windows only.
-            let spec = ScheduleSpec {
-                order,
-                seed: i64::from(options.seed),
-                batch_size: options.batch_size,
-                rank,
-                world,
-                ..ScheduleSpec::default()
-            };
+            let spec = ScheduleOptions::default()
+                .with_order(order)
+                .with_seed(i64::from(options.seed))
+                .with_batch_size(options.batch_size)
+                .with_rank(rank)
+                .with_world(world);
             let schedule = Schedule::new(spec, dataset.groups())?;
-            let prefetch = Prefetch {
-                batches: options.prefetch,
-                ..Prefetch::default()
-            };
+            let prefetch = PrefetchOptions::default().with_batches(options.prefetch);
             let batcher = OceanBatcher::new(dataset);
             Ok(OceanLoader::new(batcher, schedule, prefetch, device)?)
         };

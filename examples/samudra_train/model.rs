@@ -1,7 +1,8 @@
 //! The network for a grid.
 
 use crate::options::Model;
-use burn_om4::{BatchContext, Coordinate, Grid};
+use burn_om4::BatchContext;
+use burn_om4::ocean::{Coordinate, Grid};
 use samudra::{CoordinateChannels, SamudraConfig};
 
 /// Levels of the published networks, and the most that the tiny one has.

@@ -2,7 +2,8 @@
 
 use crate::score::Scores;
 use anyhow::{Context, Result};
-use burn_om4::{BatchContext, HostPoolState, LoaderCounters, OceanLoader};
+use burn_om4::host::HostPoolState;
+use burn_om4::{BatchContext, LoaderCounters, OceanLoader};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;

@@ -79,7 +79,7 @@ impl Config {
 pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
     let options = &options.clone().of_rank(|name| std::env::var(name).ok())?;
     if let Some(readers) = options.readers {
-        burn_om4::set_reader_threads(readers)?;
+        burn_om4::store::set_reader_threads(readers)?;
     }
     let device = options.device.open()?;
     let task = match &options.data {
@@ -224,7 +224,7 @@ fn prepare(
         parameters: built.num_params(),
         device: format!("{device:?}"),
         prefetch: options.prefetch,
-        readers: burn_om4::reader_threads()?,
+        readers: burn_om4::store::reader_threads()?,
         rank: options.rank.unwrap_or(0),
         world: options.world.unwrap_or(1),
     };

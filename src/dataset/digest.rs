@@ -1,6 +1,6 @@
 //! What a data set is recognised by when a run is resumed.
 
-use crate::dataset::ocean_dataset::{Group, OceanDataset, Source};
+use crate::dataset::ocean_dataset::{ChannelGroup, OceanDataset, Source};
 use crate::ocean::grid::{Coordinate, Grid};
 use crate::ocean::mask::WetMask;
 use crate::order::fingerprint::{Fingerprint, FingerprintBuilder, FingerprintPart};
@@ -95,7 +95,7 @@ fn add_grid(part: &mut FingerprintPart, grid: &Grid) {
     }
 }
 
-fn add_group(builder: &mut FingerprintBuilder, group: &Group) {
+fn add_group(builder: &mut FingerprintBuilder, group: &ChannelGroup) {
     let statistics = builder.part("statistics");
     for constants in &group.constants {
         statistics.f32s(&[constants.mean, constants.std]);

@@ -28,7 +28,7 @@ pub struct Ocean {
     pub planes: Arc<dyn PlaneSource>,
     /// One entry per row of `planes`.
     pub time: TimeAxis,
-    /// Extent as `planes.plane()`.
+    /// Extent as `planes.shape()`.
     pub grid: Arc<Grid>,
     /// Wet mask of the surface: applies to every boundary channel.
     pub surface: Arc<WetMask>,

@@ -13,7 +13,7 @@ use crate::options::Strictness;
 use crate::order::fingerprint::Fingerprint;
 use crate::order::groups::Groups;
 use crate::plan::batch::{BatchPlan, GroupPlan, Inputs, Labels};
-use crate::plan::window::{Window, WindowSpec};
+use crate::plan::window::{Window, WindowOptions};
 use crate::prepare::arithmetic::{ChannelConstants, MaskOrder, Preparation};
 use burn::data::dataset::{Dataset, DatasetError};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 /// What a training sample is made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct DatasetOptions {
     /// Channels that the model predicts, in this order.
     pub prognostic: Vec<Channel>,
@@ -29,7 +30,7 @@ pub struct DatasetOptions {
     pub boundary: Vec<Channel>,
     /// Shape and spacing of the windows.
     #[serde(default)]
-    pub window: WindowSpec,
+    pub window: WindowOptions,
     /// Days to use, both ends included; all by default.
     #[serde(default)]
     pub time: Option<DateRange>,
@@ -63,7 +64,7 @@ impl DatasetOptions {
         Self {
             prognostic,
             boundary,
-            window: WindowSpec::default(),
+            window: WindowOptions::default(),
             time: None,
             mask_order: MaskOrder::default(),
             masked_fill_value: 0.0,
@@ -75,7 +76,7 @@ impl DatasetOptions {
     }
 
     /// Sets the windows.
-    pub fn with_window(mut self, window: WindowSpec) -> Self {
+    pub fn with_window(mut self, window: WindowOptions) -> Self {
         self.window = window;
         self
     }
@@ -148,7 +149,7 @@ impl DatasetOptions {
 
 /// A group of channels that are read together, as positions in their source.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct ChannelGroup {
     pub positions: Vec<usize>,
     pub constants: Vec<ChannelConstants>,
 }
@@ -156,7 +157,7 @@ pub(crate) struct Group {
 /// Labels that come from a store of their own.
 pub(crate) struct LabelSource {
     pub planes: Arc<dyn PlaneSource>,
-    pub group: Group,
+    pub group: ChannelGroup,
     /// Row of the label store = row of the input store + this.
     pub offset: isize,
 }
@@ -176,8 +177,8 @@ impl LabelSource {
 /// One source of windows.
 pub(crate) struct Source {
     pub planes: Arc<dyn PlaneSource>,
-    pub prognostic: Group,
-    pub boundary: Group,
+    pub prognostic: ChannelGroup,
+    pub boundary: ChannelGroup,
     pub label: Option<LabelSource>,
     pub starts: Vec<usize>,
     pub context: Arc<BatchContext>,
@@ -203,7 +204,7 @@ pub struct BatchContext {
     constants: Vec<ChannelConstants>,
     boundary_constants: Vec<ChannelConstants>,
     surface: Arc<WetMask>,
-    window: WindowSpec,
+    window: WindowOptions,
     preparation: Preparation,
     own_labels: bool,
     grid: Arc<Grid>,
@@ -258,7 +259,7 @@ impl BatchContext {
     }
 
     /// Shape of the windows.
-    pub fn window(&self) -> &WindowSpec {
+    pub fn window(&self) -> &WindowOptions {
         &self.window
     }
 
@@ -335,7 +336,7 @@ impl OceanDataset {
 
     /// Sources with their windows; those of the options do not count.
     pub(crate) fn from_parts(
-        parts: Vec<(OceanPair, WindowSpec)>,
+        parts: Vec<(OceanPair, WindowOptions)>,
         options: &DatasetOptions,
     ) -> Result<Self> {
         if parts.is_empty() {
@@ -376,7 +377,7 @@ impl OceanDataset {
     /// The index space for a [`Schedule`](crate::Schedule): every source is a group of its own, so
     /// that no batch mixes sources, strides or grids.
     ///
-    /// Sorted ([`GroupOrder`](crate::GroupOrder)) they come by the grid `(ny, nx)` of their inputs,
+    /// Sorted ([`GroupOrder`](crate::order::GroupOrder)) they come by the grid `(ny, nx)` of their inputs,
     /// smaller ones first, and on one grid as listed.
     pub fn groups(&self) -> Groups {
         let data_set = |(i, s): (usize, &Source)| {
@@ -458,7 +459,7 @@ pub struct OceanPair {
 }
 
 impl Source {
-    fn new(pair: OceanPair, window: WindowSpec, options: &DatasetOptions) -> Result<Self> {
+    fn new(pair: OceanPair, window: WindowOptions, options: &DatasetOptions) -> Result<Self> {
         let OceanPair { input, label } = pair;
         let prognostic = group(&input, &options.prognostic)?;
         let mut boundary = group(&input, &options.boundary)?;
@@ -496,8 +497,8 @@ impl Source {
                 fill: options.masked_fill_value,
             },
             own_labels: label.is_some(),
-            shape: input.planes.plane(),
-            label_shape: of_labels.planes.plane(),
+            shape: input.planes.shape(),
+            label_shape: of_labels.planes.shape(),
             grid: input.grid.clone(),
             label_grid: of_labels.grid.clone(),
             time: input.time.clone(),
@@ -526,9 +527,9 @@ impl Source {
     }
 }
 
-fn group(ocean: &Ocean, channels: &[Channel]) -> Result<Group> {
-    let shape = ocean.planes.plane();
-    let mut group = Group {
+fn group(ocean: &Ocean, channels: &[Channel]) -> Result<ChannelGroup> {
+    let shape = ocean.planes.shape();
+    let mut group = ChannelGroup {
         positions: Vec::new(),
         constants: Vec::new(),
     };

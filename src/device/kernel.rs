@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::plane::PlaneShape;
 use crate::prepare::arithmetic::{ChannelConstants, MaskOrder, Preparation};
 use crate::prepare::precision::Precision;
-use crate::prepare::transfer::Held;
+use crate::prepare::transfer::HostFormat;
 use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
@@ -136,9 +136,9 @@ impl KernelConstants {
         let PlaneShape { ny, nx } = self.shape;
         let (rows, channels, cells) = (raw.wanted, self.channels, self.shape.cells());
         let step = match (raw.held, self.preparation.order) {
-            (Held::Prepared(_), _) => Step::Gather,
-            (Held::Raw, MaskOrder::NormaliseFirst) => Step::NormaliseFirst,
-            (Held::Raw, MaskOrder::MaskFirst) => Step::MaskFirst,
+            (HostFormat::Prepared(_), _) => Step::Gather,
+            (HostFormat::Raw, MaskOrder::NormaliseFirst) => Step::NormaliseFirst,
+            (HostFormat::Raw, MaskOrder::MaskFirst) => Step::MaskFirst,
         };
         let input = raw.held.dtype();
         let shape = [rows, channels, ny, nx];

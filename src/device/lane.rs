@@ -7,7 +7,7 @@
 //!  operations     on the consumer's thread     Burn's tensor operations
 //! ```
 
-use crate::dataset::ocean_dataset::{BatchContext, Group, OceanDataset, Source};
+use crate::dataset::ocean_dataset::{BatchContext, ChannelGroup, OceanDataset, Source};
 use crate::device::batch::{Field, ModelBatch};
 use crate::device::choice::is_cpu;
 #[cfg(feature = "cube")]
@@ -21,12 +21,12 @@ use crate::host::batch::{
 };
 use crate::host::pool::HostLease;
 use crate::observe::counters::BatchLog;
-use crate::observe::timeline::Lane;
+use crate::observe::timeline::Stage;
 use crate::ocean::plane::PlaneShape;
 use crate::plan::batch::Gather;
 use crate::prepare::path::{DevicePath, PreparedBy};
 use crate::prepare::precision::Precision;
-use crate::prepare::transfer::Held;
+use crate::prepare::transfer::HostFormat;
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -54,7 +54,7 @@ pub(crate) type BatchInTransit = HostBatch<Transit>;
 
 #[derive(Clone)]
 enum Way {
-    Reader,
+    Host,
     Operations,
     #[cfg(feature = "cube")]
     Kernel(Uploader),
@@ -71,7 +71,7 @@ impl DeviceLane {
     ) -> Result<Self> {
         let device = device.clone().inner();
         let way = match path {
-            _ if is_cpu(&device) && path != DevicePath::Kernel => Way::Reader,
+            _ if is_cpu(&device) && path != DevicePath::Kernel => Way::Host,
             DevicePath::Operations => Way::Operations,
             DevicePath::Auto => kernel_way(&device)?.unwrap_or(Way::Operations),
             DevicePath::Kernel => kernel_way(&device)?.ok_or_else(|| {
@@ -90,7 +90,7 @@ impl DeviceLane {
 
     pub fn prepared_by(&self) -> PreparedBy {
         match &self.way {
-            Way::Reader => PreparedBy::Reader,
+            Way::Host => PreparedBy::Host,
             Way::Operations => PreparedBy::Operations,
             #[cfg(feature = "cube")]
             Way::Kernel(_) => PreparedBy::Kernel,
@@ -125,7 +125,7 @@ impl DeviceLane {
             let host = self.start(batch, log);
             let source = dataset.source_of(&host.windows)?;
             let constants = self.constants.of(host.windows[0].source, source, self);
-            let finishing = Finishing {
+            let finishing = Assembler {
                 device: &self.device,
                 context: &source.context,
                 preparations: &constants.preparations,
@@ -134,16 +134,16 @@ impl DeviceLane {
             };
             let fields = match host.buffers {
                 Transit::Host(Buffers::Prepared(fields)) => {
-                    log.record(Lane::Prepare, || finishing.ready(fields))
+                    log.record(Stage::Prepare, || finishing.ready(fields))
                 }
                 Transit::Host(Buffers::Raw(groups)) => {
-                    log.record(Lane::Prepare, || finishing.by_operations(*groups))
+                    log.record(Stage::Prepare, || finishing.by_operations(*groups))
                 }
                 #[cfg(feature = "cube")]
                 Transit::Crossing(crossing) => {
                     let Crossing { ticket, fields } = crossing;
                     let groups = ticket.wait()?;
-                    log.record(Lane::Prepare, || finishing.by_kernel(groups, fields))?
+                    log.record(Stage::Prepare, || finishing.by_kernel(groups, fields))?
                 }
             };
             Ok(ModelBatch::new(
@@ -199,7 +199,7 @@ impl Crossing {
 }
 
 /// What makes tensors of a batch.
-struct Finishing<'a> {
+struct Assembler<'a> {
     device: &'a Device,
     context: &'a BatchContext,
     preparations: &'a Preparations,
@@ -207,7 +207,7 @@ struct Finishing<'a> {
     log: &'a BatchLog,
 }
 
-impl Finishing<'_> {
+impl Assembler<'_> {
     /// Host buffers that become tensors themselves.
     fn ready(&self, fields: PreparedFields) -> [Field; 3] {
         let PreparedFields {
@@ -244,8 +244,8 @@ impl Finishing<'_> {
             let RawHost { lease, held, rows } = host;
             let planes = self.upload(lease, held.precision(), rows.len(), shape);
             match held {
-                Held::Raw => self.cast(by.planes(planes)),
-                Held::Prepared(_) => planes,
+                HostFormat::Raw => self.cast(by.prepare(planes)),
+                HostFormat::Prepared(_) => planes,
             }
         };
         let p = planes(prognostic, self.context.shape(), &by.prognostic);
@@ -354,7 +354,7 @@ struct DeviceConstants {
 // One for each device and source, kept for good.
 #[allow(clippy::large_enum_variant)]
 enum Preparations {
-    Reader,
+    Host,
     Operations(OfGroups<DevicePreparation>),
     #[cfg(feature = "cube")]
     Kernel(OfGroups<KernelConstants>),
@@ -368,7 +368,7 @@ struct OfGroups<T> {
 }
 
 impl<T> OfGroups<T> {
-    fn new(source: &Source, make: impl Fn(&Group, PlaneShape) -> T) -> Self {
+    fn new(source: &Source, make: impl Fn(&ChannelGroup, PlaneShape) -> T) -> Self {
         let (shape, label_shape) = (source.context.shape(), source.context.label_shape());
         Self {
             prognostic: make(&source.prognostic, shape),
@@ -392,7 +392,7 @@ impl DeviceConstants {
         let surface = TensorData::new(context.surface().as_slice().to_vec(), [ny, nx]);
         let preparation = context.preparation();
         let preparations = match &lane.way {
-            Way::Reader => Preparations::Reader,
+            Way::Host => Preparations::Host,
             Way::Operations => Preparations::Operations(OfGroups::new(source, |group, shape| {
                 DevicePreparation::new(preparation, &group.constants, shape, device)
             })),

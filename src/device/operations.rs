@@ -47,7 +47,7 @@ impl DevicePreparation {
     ///
     /// # Panics
     /// When channels or extents differ from those of the constants.
-    pub fn planes(&self, planes: Tensor<4>) -> Tensor<4> {
+    pub fn prepare(&self, planes: Tensor<4>) -> Tensor<4> {
         let dims = planes.dims();
         let dry = self.dry.clone().expand(dims);
         match self.preparation.order {

@@ -17,8 +17,8 @@
 
 use crate::error::{Error, ErrorKind, Result, catching};
 use crate::observe::counters::BatchLog;
-use crate::observe::timeline::Lane;
-use crate::prepare::transfer::Held;
+use crate::observe::timeline::Stage;
+use crate::prepare::transfer::HostFormat;
 use burn::backend::DispatchDevice;
 use burn::tensor::{Bytes, DType, Device, Element, Shape, StreamId};
 use burn_cubecl::CubeDevice;
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub(crate) struct HostGroup {
     /// Planes, unique rows one after the other: raw ones in float32, or prepared ones.
     pub planes: Bytes,
-    pub held: Held,
+    pub held: HostFormat,
     /// The unique row of each row that the kernel will write.
     pub rows: Vec<u32>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct HostGroup {
 #[derive(Clone)]
 pub(crate) struct RawGroup {
     pub planes: CubeTensor,
-    pub held: Held,
+    pub held: HostFormat,
     pub rows: CubeTensor,
     /// Entries of `rows`.
     pub wanted: usize,
@@ -183,7 +183,7 @@ fn run(device: &CubeDevice, work: &Receiver<Job>) {
         if wanted.strong_count() == 0 {
             continue;
         }
-        let planes = log.record(Lane::Upload, || {
+        let planes = log.record(Stage::Upload, || {
             let one = |group| upload(device, group, &log);
             catching("the upload thread", || {
                 stream.executes(|| groups.into_iter().map(one).collect())

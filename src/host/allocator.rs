@@ -1,4 +1,4 @@
-//! The allocators behind a [`HostPool`](crate::HostPool): ordinary memory, and memory that the CUDA
+//! The allocators behind a [`HostPool`](crate::host::HostPool): ordinary memory, and memory that the CUDA
 //! driver has page-locked.
 
 use crate::error::{Error, ErrorKind, Result};

@@ -1,16 +1,17 @@
 //! A batch in host memory: leased, read and, for a CPU device, prepared.
 
-use crate::dataset::ocean_dataset::{Group, LabelSource, Source};
+use crate::dataset::ocean_dataset::{ChannelGroup, LabelSource, Source};
 use crate::error::Result;
-use crate::host::carry::{Ahead, Part};
+use crate::host::carry::NextBatch;
 use crate::host::pool::{HostLease, HostPool};
 use crate::host::sink::{Gathered, HostPlanes, PreparedPlanes, PreparedTensors};
 use crate::ocean::plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 use crate::plan::arrange::Arrangement;
 use crate::plan::batch::{BatchPlan, Gather};
+use crate::plan::groups::ReadGroup;
 use crate::plan::window::Window;
 use crate::prepare::path::PreparedBy;
-use crate::prepare::transfer::Held;
+use crate::prepare::transfer::HostFormat;
 
 /// A batch that has been read and waits, in host memory, for its device.
 pub(crate) struct HostBatch<B = Buffers> {
@@ -54,7 +55,7 @@ pub(crate) struct RawGroups {
 /// The unique planes of a read group in host memory.
 pub(crate) struct RawHost {
     pub lease: HostLease,
-    pub held: Held,
+    pub held: HostFormat,
     /// The unique row of each row that the device will write.
     pub rows: Vec<u32>,
 }
@@ -88,9 +89,9 @@ impl HostBatch {
         windows: Vec<Window>,
         plan: BatchPlan,
         by: PreparedBy,
-        held: Held,
+        held: HostFormat,
         buffers: BatchBuffers<'_>,
-        ahead: Ahead<'_>,
+        ahead: NextBatch<'_>,
     ) -> Result<Self> {
         let (shown_planes, unique_planes) = (plan.touched_planes(), plan.unique_planes());
         ahead.carry.begin(windows[0].source);
@@ -101,7 +102,7 @@ impl HostBatch {
             nan_in_ocean: 0,
         };
         let buffers = match by {
-            PreparedBy::Reader => Buffers::Prepared(reading.prepared(source, plan)?),
+            PreparedBy::Host => Buffers::Prepared(reading.prepared(source, plan)?),
             PreparedBy::Operations => {
                 Buffers::Raw(reading.raw(source, plan, held, in_place)?.into())
             }
@@ -155,7 +156,7 @@ fn in_place(unique: usize, fields: Vec<Vec<Gather>>) -> Arrangement {
 /// One batch being read.
 struct Reading<'a> {
     buffers: BatchBuffers<'a>,
-    ahead: Ahead<'a>,
+    ahead: NextBatch<'a>,
     counts: ReadCounts,
     nan_in_ocean: u64,
 }
@@ -165,7 +166,7 @@ impl Reading<'_> {
         &mut self,
         source: &Source,
         plan: BatchPlan,
-        held: Held,
+        held: HostFormat,
         arrange: fn(usize, Vec<Vec<Gather>>) -> Arrangement,
     ) -> Result<RawGroups> {
         let BatchPlan {
@@ -177,13 +178,13 @@ impl Reading<'_> {
             labels,
         } = plan;
         let preparation = source.context.preparation();
-        let mut group = |part: Part,
+        let mut group = |part: ReadGroup,
                          planes: &dyn PlaneSource,
                          rows: &[usize],
-                         group: &Group,
+                         group: &ChannelGroup,
                          next: RowsOf<'_>,
                          rows_out| {
-            let cells = planes.plane().cells();
+            let cells = planes.shape().cells();
             let request = PlaneRequest {
                 rows,
                 channels: &group.positions,
@@ -197,8 +198,8 @@ impl Reading<'_> {
                 Result::Ok(())
             };
             match held {
-                Held::Raw => read(&HostPlanes::new(lease.as_mut_slice(), cells))?,
-                Held::Prepared(precision) => {
+                HostFormat::Raw => read(&HostPlanes::new(lease.as_mut_slice(), cells))?,
+                HostFormat::Prepared(precision) => {
                     let channels = &group.constants;
                     let sink =
                         PreparedPlanes::new(&mut lease, precision, cells, preparation, channels);
@@ -218,7 +219,14 @@ impl Reading<'_> {
                 let Arrangement { rows, mut fields } = arrange(plan.rows.len(), vec![labels]);
                 let (wanted, next) = (source.rows(plan)?, |p: &BatchPlan| label_rows(source, p));
                 let planes = &*source.planes;
-                let host = group(Part::Label, planes, &wanted, &source.group, &next, rows)?;
+                let host = group(
+                    ReadGroup::Label,
+                    planes,
+                    &wanted,
+                    &source.group,
+                    &next,
+                    rows,
+                )?;
                 (fields.pop(), Some(host))
             }
             _ => (Some(labels), None),
@@ -233,7 +241,7 @@ impl Reading<'_> {
             (rows, fields.pop().unwrap_or_default(), labels)
         };
         let of_prognostic = group(
-            Part::Prognostic,
+            ReadGroup::Prognostic,
             &*source.planes,
             &prognostic.rows,
             &source.prognostic,
@@ -243,7 +251,7 @@ impl Reading<'_> {
         let Arrangement { rows, mut fields } = arrange(boundary.rows.len(), vec![boundaries]);
         let boundaries = fields.pop().unwrap_or_default();
         let of_boundary = group(
-            Part::Boundary,
+            ReadGroup::Boundary,
             &*source.planes,
             &boundary.rows,
             &source.boundary,
@@ -288,13 +296,13 @@ impl Reading<'_> {
         let mut boundaries = lease("boundary", boundaries, of_boundary, context.shape())?;
         let mut labels = lease("label", labels, n, context.label_shape())?;
 
-        let mut read = |part: Part,
+        let mut read = |part: ReadGroup,
                         planes: &dyn PlaneSource,
                         rows: &[usize],
-                        group: &Group,
+                        group: &ChannelGroup,
                         next: RowsOf<'_>,
                         tensors: Vec<Gathered<'_>>| {
-            let cells = planes.plane().cells();
+            let cells = planes.shape().cells();
             let preparation = context.preparation();
             let sink =
                 PreparedTensors::new(rows.len(), &group.constants, preparation, cells, tensors);
@@ -313,13 +321,13 @@ impl Reading<'_> {
             (Some(label), Some(group)) => {
                 let rows = label.rows(group)?;
                 let next = |plan: &BatchPlan| label_rows(label, plan);
-                let (planes, part) = (&*label.planes, Part::Label);
+                let (planes, part) = (&*label.planes, ReadGroup::Label);
                 read(part, planes, &rows, &label.group, &next, of_labels)?;
             }
             _ => of_prognostic.extend(of_labels),
         }
         read(
-            Part::Prognostic,
+            ReadGroup::Prognostic,
             &*source.planes,
             &prognostic.rows,
             &source.prognostic,
@@ -328,7 +336,7 @@ impl Reading<'_> {
         )?;
         let of_boundary = gathered(&mut boundaries);
         read(
-            Part::Boundary,
+            ReadGroup::Boundary,
             &*source.planes,
             &boundary.rows,
             &source.boundary,

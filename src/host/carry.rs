@@ -13,29 +13,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::claims::Claims;
 use crate::ocean::plane::{PlaneRequest, PlaneSink, PlaneSource, ReadCounts};
 use crate::plan::batch::BatchPlan;
+use crate::plan::groups::ReadGroup;
 use crate::threads;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// A group of channels that is read by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Prognostic,
-    Boundary,
-    Label,
-}
-
-impl Part {
-    /// As messages say it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Prognostic => "prognostic",
-            Self::Boundary => "boundary",
-            Self::Label => "label",
-        }
-    }
-}
 
 /// What is kept between the batches of one pass.
 pub(crate) struct Carry {
@@ -43,21 +25,21 @@ pub(crate) struct Carry {
     bound: u64,
     /// Whose rows they are.
     source: usize,
-    parts: [Kept; 3],
+    parts: [KeptRows; 3],
 }
 
 /// What a read may use of the batch before, and leaves for the one after.
-pub(crate) struct Ahead<'a> {
+pub(crate) struct NextBatch<'a> {
     pub(crate) carry: &'a mut Carry,
     /// The next batch, when it is known and of the same source.
     pub(crate) next: Option<&'a BatchPlan>,
 }
 
-impl Ahead<'_> {
+impl NextBatch<'_> {
     /// As [`Carry::read`]; `rows` says which rows of this part a plan reads.
     pub(crate) fn read(
         &mut self,
-        part: Part,
+        part: ReadGroup,
         source: &dyn PlaneSource,
         request: &PlaneRequest<'_>,
         rows: &dyn Fn(&BatchPlan) -> Result<Vec<usize>>,
@@ -70,7 +52,7 @@ impl Ahead<'_> {
 
 /// Rows by number, each with all channels of its part.
 #[derive(Default)]
-struct Kept {
+struct KeptRows {
     rows: BTreeMap<usize, Vec<f32>>,
     spare: Vec<Vec<f32>>,
 }
@@ -102,13 +84,13 @@ impl Carry {
     /// As the source's.
     pub(crate) fn read(
         &mut self,
-        part: Part,
+        part: ReadGroup,
         source: &dyn PlaneSource,
         request: &PlaneRequest<'_>,
         next: &[usize],
         sink: &dyn PlaneSink,
     ) -> Result<ReadCounts> {
-        let row_values = request.channels.len() * source.plane().cells();
+        let row_values = request.channels.len() * source.shape().cells();
         let bytes = (row_values * size_of::<f32>()).max(1) as u64;
         let mut taken: u64 = 0;
         for (at, kept) in self.parts.iter().enumerate() {
@@ -121,13 +103,13 @@ impl Carry {
         let kept = &mut self.parts[part as usize];
         let outcome = kept.read(source, request, next, sink, rows);
         if outcome.is_err() {
-            *kept = Kept::default();
+            *kept = KeptRows::default();
         }
         outcome
     }
 }
 
-impl Kept {
+impl KeptRows {
     fn read(
         &mut self,
         source: &dyn PlaneSource,
@@ -146,7 +128,7 @@ impl Kept {
             return source.read(request, sink);
         }
 
-        let cells = source.plane().cells();
+        let cells = source.shape().cells();
         // First what is there, so that its memory is free for what comes: the bound holds throughout.
         self.serve(request, cells, sink)?;
         let gone: Vec<usize> = self.rows.keys().copied().filter(|r| !wanted(r)).collect();
@@ -168,7 +150,7 @@ impl Kept {
                     keep[at] = Some(Claims::new(buffer, cells));
                 }
             }
-            let through = Through {
+            let through = TeeSink {
                 sink,
                 cells,
                 channels: request.channels.len(),
@@ -216,7 +198,7 @@ fn positions(all: &[usize], some: &[usize]) -> Vec<usize> {
 }
 
 /// The sink of a whole request, as the source of some of its rows sees it; copies what is kept.
-struct Through<'a> {
+struct TeeSink<'a> {
     sink: &'a dyn PlaneSink,
     cells: usize,
     channels: usize,
@@ -226,7 +208,7 @@ struct Through<'a> {
     keep: Vec<Option<Claims<'a>>>,
 }
 
-impl Through<'_> {
+impl TeeSink<'_> {
     /// Copies to where planes are kept.
     fn keep(&self, planes: Range<usize>, values: &[f32]) -> Result<()> {
         for (plane, values) in planes.zip(values.chunks_exact(self.cells)) {
@@ -254,7 +236,7 @@ impl Through<'_> {
     }
 }
 
-impl PlaneSink for Through<'_> {
+impl PlaneSink for TeeSink<'_> {
     fn fill(
         &self,
         planes: Range<usize>,
@@ -321,7 +303,7 @@ mod tests {
             let next = batches.get(k + 1).copied().unwrap_or_default();
             let mut memory = vec![f32::NAN; request.planes() * CELLS];
             let sink = HostPlanes::new(&mut memory, CELLS);
-            let part = Part::Boundary;
+            let part = ReadGroup::Boundary;
             let counts = carry.read(part, &source, &request, next, &sink).unwrap();
             drop(sink);
             read.push(counts.planes);
@@ -366,7 +348,7 @@ mod tests {
                 rows,
                 channels: &[0],
             };
-            carry.read(Part::Label, &source, &request, rows, &sink)
+            carry.read(ReadGroup::Label, &source, &request, rows, &sink)
         };
         assert_eq!(read(&mut carry, &[1, 2]).unwrap().planes, 2);
         assert_eq!(read(&mut carry, &[1, 2]).unwrap().planes, 0);

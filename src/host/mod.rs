@@ -1,4 +1,4 @@
-//! A batch in host memory: leased, filled, and home again.
+//! A batch in host memory: leased, filled with planes, and home again. All raw memory is here.
 
 pub(crate) mod allocator;
 pub(crate) mod batch;
@@ -9,3 +9,10 @@ pub(crate) mod poisoned;
 pub(crate) mod pool;
 pub(crate) mod sink;
 pub(crate) mod slots;
+
+#[cfg(feature = "cuda")]
+pub use pool::PageLockedMemory;
+pub use pool::{
+    HOST_ALIGN, HostAllocator, HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory,
+};
+pub use sink::{Gathered, HostPlanes, PreparedTensors};

@@ -35,6 +35,7 @@ const _: () = assert!(HOST_ALIGN.is_multiple_of(COPY_ALIGN));
 
 /// Limits of a [`HostPool`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct HostPoolOptions {
     /// Free buffers kept for reuse; the largest stay. Default 3.
     pub keep: usize,
@@ -51,6 +52,29 @@ impl Default for HostPoolOptions {
             limit: None,
             timeout: Duration::from_secs(60),
         }
+    }
+}
+
+impl HostPoolOptions {
+    /// Sets [`keep`](Self::keep).
+    #[must_use]
+    pub fn with_keep(mut self, keep: usize) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Sets [`limit`](Self::limit).
+    #[must_use]
+    pub fn with_limit(mut self, limit: Option<usize>) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Sets [`timeout`](Self::timeout).
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
     }
 }
 
@@ -379,11 +403,10 @@ mod tests {
         let timeout = Duration::ZERO;
         HostPool::new(
             OrdinaryMemory,
-            HostPoolOptions {
-                keep,
-                limit,
-                timeout,
-            },
+            HostPoolOptions::default()
+                .with_keep(keep)
+                .with_limit(limit)
+                .with_timeout(timeout),
         )
     }
 
@@ -452,10 +475,7 @@ mod tests {
 
     #[test]
     fn a_waiting_lease_wakes_when_a_buffer_returns() {
-        let options = HostPoolOptions {
-            limit: Some(1),
-            ..Default::default()
-        };
+        let options = HostPoolOptions::default().with_limit(Some(1));
         let pool = HostPool::new(OrdinaryMemory, options);
         let held = pool.lease(4).unwrap().into_bytes();
         std::thread::scope(|s| {

@@ -54,7 +54,7 @@ impl<'a> Preparing<'a> {
     }
 
     fn prepare(&self, channel: usize, values: &mut [f32]) {
-        let nan = self.preparation.plane(values, &self.channels[channel]);
+        let nan = self.preparation.prepare(values, &self.channels[channel]);
         if nan > 0 {
             self.nan_in_ocean.fetch_add(nan, Ordering::Relaxed);
         }

@@ -6,14 +6,14 @@ use crate::device::batch::ModelBatch;
 use crate::device::lane::{Constants, DeviceLane, Transit};
 use crate::error::Result;
 use crate::host::batch::{BatchBuffers, HostBatch};
-use crate::host::carry::{Ahead, Carry};
+use crate::host::carry::{Carry, NextBatch};
 use crate::host::pool::{HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory};
 use crate::observe::counters::BatchLog;
 use crate::plan::batch::{BatchPlan, Gather};
 use crate::plan::window::Window;
 use crate::prepare::path::{DevicePath, PreparedBy};
 use crate::prepare::precision::Precision;
-use crate::prepare::transfer::{Held, Transfer};
+use crate::prepare::transfer::{HostFormat, Transfer};
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
 #[cfg(feature = "cuda")]
@@ -53,10 +53,7 @@ impl Pools {
         // On a CPU every tensor of a batch is a buffer, and comes home when the model drops it.
         let steps = dataset.context(0).window().steps;
         let keep = 3 * (3 * steps).max(3);
-        let options = HostPoolOptions {
-            keep,
-            ..HostPoolOptions::default()
-        };
+        let options = HostPoolOptions::default().with_keep(keep);
         Self {
             general: HostPool::new(OrdinaryMemory, options),
             #[cfg(feature = "cuda")]
@@ -83,10 +80,7 @@ impl Pools {
             if pool.is_none() {
                 let memory = crate::host::pool::PageLockedMemory::new(index)?;
                 // Three read groups for each of: in the copy queue, waiting, being read.
-                let options = HostPoolOptions {
-                    keep: 9,
-                    ..HostPoolOptions::default()
-                };
+                let options = HostPoolOptions::default().with_keep(9);
                 *pool = Some(HostPool::new(memory, options));
             }
             return Ok(pool.clone().expect("it was just made"));
@@ -171,7 +165,7 @@ impl OceanBatcher {
     pub fn try_batch(&self, windows: Vec<Window>, device: &Device) -> Result<ModelBatch> {
         let (lane, pool) = (self.lane(device)?, &self.pool(device)?);
         let plan = self.dataset.plan(&windows)?;
-        let ahead = Ahead {
+        let ahead = NextBatch {
             carry: &mut Carry::new(0),
             next: None,
         };
@@ -213,7 +207,7 @@ impl OceanBatcher {
         let (prognostic, boundary) = (plan.prognostic.channels, plan.boundary.channels);
         let shown = |gathers: &[Gather]| gathers.iter().map(|g| g.rows.len()).sum::<usize>();
         let values = match by {
-            PreparedBy::Reader => {
+            PreparedBy::Host => {
                 shown(&plan.inputs) * prognostic * shape
                     + shown(&plan.boundaries) * boundary * shape
                     + shown(&plan.labels) * prognostic * label_shape
@@ -226,7 +220,7 @@ impl OceanBatcher {
             }
         };
         let size = match by {
-            PreparedBy::Reader => Precision::F32.bytes(),
+            PreparedBy::Host => Precision::F32.bytes(),
             PreparedBy::Operations | PreparedBy::Kernel => self.held().precision().bytes(),
         };
         Ok((values * size) as u64)
@@ -239,15 +233,15 @@ impl OceanBatcher {
         plan: BatchPlan,
         by: PreparedBy,
         buffers: BatchBuffers<'_>,
-        ahead: Ahead<'_>,
+        ahead: NextBatch<'_>,
     ) -> Result<HostBatch> {
         let source = self.dataset.source_of(&windows)?;
         HostBatch::read(source, windows, plan, by, self.held(), buffers, ahead)
     }
 
     /// What host buffers for devices that are not a CPU hold.
-    fn held(&self) -> Held {
-        Held::of(self.transfer, self.precision)
+    fn held(&self) -> HostFormat {
+        HostFormat::of(self.transfer, self.precision)
     }
 }
 

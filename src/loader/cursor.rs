@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The place of one iterator.
 #[derive(Clone)]
-pub(crate) struct Place(Arc<Mutex<Position>>);
+pub(crate) struct Cursor(Arc<Mutex<Position>>);
 
-impl Place {
+impl Cursor {
     pub fn new(position: Position) -> Self {
         Self(Arc::new(Mutex::new(position)))
     }

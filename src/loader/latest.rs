@@ -3,8 +3,8 @@
 //! A loader, its copies on other devices and its slices share one [`Latest`]. The iterator made last
 //! speaks for all of them; one made earlier that is still in use does not move the loader's place.
 
-use crate::loader::cursor::Place;
-use crate::loader::slices::Split;
+use crate::loader::cursor::Cursor;
+use crate::loader::slices::SliceSet;
 use crate::order::schedule::Schedule;
 use crate::order::state::{LoaderState, Position};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,10 +38,10 @@ pub(crate) struct Latest(Arc<Mutex<Option<Runner>>>);
 #[derive(Clone)]
 struct Runner {
     schedule: Schedule,
-    place: Place,
+    place: Cursor,
     /// Where its loader's first pass started.
     start: Position,
-    split: Option<Arc<Split>>,
+    split: Option<Arc<SliceSet>>,
 }
 
 impl Latest {
@@ -49,9 +49,9 @@ impl Latest {
     pub fn begins(
         &self,
         schedule: &Schedule,
-        place: &Place,
+        place: &Cursor,
         start: Position,
-        split: Option<&Arc<Split>>,
+        split: Option<&Arc<SliceSet>>,
     ) {
         let runner = Runner {
             schedule: schedule.clone(),

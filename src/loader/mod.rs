@@ -9,3 +9,7 @@ pub(crate) mod prefetch;
 pub(crate) mod queue;
 pub(crate) mod slices;
 pub(crate) mod threads;
+
+pub use batcher::OceanBatcher;
+pub use ocean_loader::OceanLoader;
+pub use prefetch::{PrefetchOptions, PrefetchTo};

@@ -15,15 +15,15 @@ use crate::device::batch::ModelBatch;
 use crate::device::lane::{BatchInTransit, DeviceLane, Transit};
 use crate::error::{Error, ErrorKind, Result, catching};
 use crate::loader::batcher::OceanBatcher;
-use crate::loader::cursor::Place;
+use crate::loader::cursor::Cursor;
 use crate::loader::latest::{Latest, Start};
-use crate::loader::pass::{Pass, PassReader, Read};
-use crate::loader::prefetch::{Prefetch, PrefetchTo};
+use crate::loader::pass::{Pass, PassReader, QueuedBatch};
+use crate::loader::prefetch::{PrefetchOptions, PrefetchTo};
 use crate::loader::queue::{Bounds, Consumer, NextInLine, bounded};
-use crate::loader::slices::{Part, Splits};
-use crate::loader::threads::Readers;
+use crate::loader::slices::{Slice, SliceSets};
+use crate::loader::threads::PassThreads;
 use crate::observe::counters::{BatchLog, Counters, Delivered, LoaderCounters};
-use crate::observe::timeline::{Lane, Timeline};
+use crate::observe::timeline::{Stage, Timeline};
 use crate::order::fingerprint::Fingerprint;
 use crate::order::schedule::{Epoch, Schedule};
 use crate::order::state::{LoaderState, Position};
@@ -64,18 +64,18 @@ use std::time::Instant;
 pub struct OceanLoader {
     batcher: OceanBatcher,
     schedule: Schedule,
-    prefetch: Prefetch,
+    prefetch: PrefetchOptions,
     device: Device,
     start: Start,
     passes: AtomicU64,
     latest: Latest,
     augment: Option<Augment>,
-    readers: Readers,
+    readers: PassThreads,
     counters: Counters,
     timeline: Timeline,
-    splits: Splits,
+    splits: SliceSets,
     /// Where this is a slice of another loader.
-    part: Option<Part>,
+    part: Option<Slice>,
     /// The slice's share of the schedule, known once all slices are there.
     share: OnceLock<Schedule>,
 }
@@ -89,7 +89,7 @@ impl OceanLoader {
     pub fn new(
         batcher: OceanBatcher,
         schedule: Schedule,
-        prefetch: Prefetch,
+        prefetch: PrefetchOptions,
         device: &Device,
     ) -> Result<Self> {
         let windows = batcher.dataset().windows();
@@ -109,10 +109,10 @@ impl OceanLoader {
             passes: AtomicU64::new(0),
             latest: Latest::default(),
             augment: None,
-            readers: Readers::default(),
+            readers: PassThreads::default(),
             counters: Counters::default(),
             timeline: Timeline::default(),
-            splits: Splits::default(),
+            splits: SliceSets::default(),
             part: None,
             share: OnceLock::new(),
         };
@@ -124,7 +124,7 @@ impl OceanLoader {
     }
 
     /// Another loader with the same batcher, counters, timeline and place, before its first pass.
-    fn sibling(&self, device: &Device, part: Option<Part>) -> Self {
+    fn sibling(&self, device: &Device, part: Option<Slice>) -> Self {
         Self {
             batcher: self.batcher.clone(),
             schedule: self.schedule.clone(),
@@ -134,10 +134,10 @@ impl OceanLoader {
             passes: AtomicU64::new(0),
             latest: self.latest.clone(),
             augment: self.augment.clone(),
-            readers: Readers::default(),
+            readers: PassThreads::default(),
             counters: self.counters.clone(),
             timeline: self.timeline.clone(),
-            splits: Splits::default(),
+            splits: SliceSets::default(),
             part,
             share: OnceLock::new(),
         }
@@ -167,7 +167,7 @@ impl OceanLoader {
     /// many items. Call it before [`resume`](Self::resume).
     ///
     /// Order, sharding and resuming are those of any schedule, and each pick has a key that depends
-    /// on seed, epoch, window and pick alone ([`Pick`](crate::Pick)). A plane that several picks of
+    /// on seed, epoch, window and pick alone ([`Pick`](crate::order::Pick)). A plane that several picks of
     /// a batch show is still read once.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl OceanLoader {
             transform.check(&source.context)?;
         }
         let groups = dataset.groups().repeated(picks as u64)?;
-        self.schedule = Schedule::new(self.schedule.spec().clone(), groups)?;
+        self.schedule = Schedule::new(self.schedule.options().clone(), groups)?;
         self.augment = Some(Augment::new(picks as u64, transform));
         let start = self.start.clone();
         Ok(self.restarted(start))
@@ -309,7 +309,7 @@ impl OceanLoader {
     }
 
     /// The next pass, and its place, which is the loader's from now on.
-    fn next_pass(&self) -> Result<(Pass, Place)> {
+    fn next_pass(&self) -> Result<(Pass, Cursor)> {
         let share = self.share()?;
         let first = self.first(share)?;
         let position = match self.passes.fetch_add(1, Ordering::SeqCst) {
@@ -319,11 +319,11 @@ impl OceanLoader {
                 delivered: 0,
             },
         };
-        let place = Place::new(position);
+        let place = Cursor::new(position);
         if let Some(part) = &self.part {
             part.begins(&place);
         }
-        let split = self.part.as_ref().map(Part::split);
+        let split = self.part.as_ref().map(Slice::split);
         self.latest.begins(share, &place, first, split);
         let pass = self.pass(share, position)?;
         Ok((pass, place))
@@ -354,24 +354,24 @@ impl OceanLoader {
         }
     }
 
-    fn start(&self, pass: Pass) -> Result<From> {
+    fn start(&self, pass: Pass) -> Result<BatchFeed> {
         let ahead = self.ahead(&pass.lane)?;
         if self.prefetch.batches == 0 {
-            return Ok(From::Here(Box::new(PassReader::new(pass))));
+            return Ok(BatchFeed::Here(Box::new(PassReader::new(pass))));
         }
         let bounds = Bounds {
             items: self.prefetch.batches,
             bytes: self.prefetch.bytes,
         };
         let (lane, log) = (pass.lane.clone(), self.log(0));
-        let start: NextInLine<Read> = match ahead {
-            true => Box::new(move |read: Read| {
+        let start: NextInLine<QueuedBatch> = match ahead {
+            true => Box::new(move |read: QueuedBatch| {
                 let batch = read.batch;
                 let log = BatchLog {
                     batch,
                     ..log.clone()
                 };
-                Read {
+                QueuedBatch {
                     host: read.host.map(|host| lane.start(host, &log)),
                     ..read
                 }
@@ -384,15 +384,15 @@ impl OceanLoader {
         let lane = pass.lane.clone();
         let reader = PassReader::new(pass);
         self.readers.run(move || reader.run(&producer), signal)?;
-        Ok(From::Queue(consumer, lane))
+        Ok(BatchFeed::Queue(consumer, lane))
     }
 }
 
 /// One pass.
-struct Batches<'a> {
+struct PassIter<'a> {
     loader: &'a OceanLoader,
-    source: From,
-    place: Place,
+    source: BatchFeed,
+    place: Cursor,
     /// Batches in the epoch.
     batches: u64,
     /// Windows of the batches before, delivered here or before a resume.
@@ -408,26 +408,26 @@ struct Batches<'a> {
 }
 
 /// Where host batches come from.
-enum From {
-    Queue(Consumer<Read>, DeviceLane),
+enum BatchFeed {
+    Queue(Consumer<QueuedBatch>, DeviceLane),
     /// Read when asked for.
     Here(Box<PassReader>),
     /// The pass could not start.
     Failed(Option<Error>),
 }
 
-impl Batches<'_> {
+impl PassIter<'_> {
     fn host_batch(&mut self) -> Option<Result<(BatchInTransit, DeviceLane)>> {
         let batch = self.place.get().delivered;
         match &mut self.source {
-            From::Failed(error) => error.take().map(Err),
+            BatchFeed::Failed(error) => error.take().map(Err),
             _ if batch >= self.batches => None,
-            From::Here(reader) => Some(
+            BatchFeed::Here(reader) => Some(
                 reader
                     .read()
                     .map(|host| (host.map_buffers(Transit::Host), reader.lane().clone())),
             ),
-            From::Queue(queue, lane) => Some(match queue.pop() {
+            BatchFeed::Queue(queue, lane) => Some(match queue.pop() {
                 Some(read) => read.host.map(|host| (host, lane.clone())),
                 // The thread died without a word: never a silent end of an epoch.
                 None => Err(
@@ -460,7 +460,7 @@ impl Batches<'_> {
             part.failed(at, error);
         }
         let batch = batch?;
-        if let From::Queue(queue, _) = &self.source {
+        if let BatchFeed::Queue(queue, _) = &self.source {
             // Only now: on the device's one runner the next upload would delay this batch's kernels.
             queue.start_next();
         }
@@ -474,19 +474,21 @@ impl Batches<'_> {
     fn used(&mut self, at: Instant) {
         if let Some(handed_out) = self.handed_out.take() {
             let last = self.place.get().delivered.saturating_sub(1);
-            self.loader.timeline.span(Lane::Model, last, handed_out, at);
+            self.loader
+                .timeline
+                .span(Stage::Model, last, handed_out, at);
         }
     }
 }
 
-impl Drop for Batches<'_> {
+impl Drop for PassIter<'_> {
     /// A pass that is dropped early has been used until now.
     fn drop(&mut self) {
         self.used(Instant::now());
     }
 }
 
-impl Iterator for Batches<'_> {
+impl Iterator for PassIter<'_> {
     type Item = Result<ModelBatch, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -507,7 +509,7 @@ impl Iterator for Batches<'_> {
     }
 }
 
-impl DataLoaderIterator<ModelBatch> for Batches<'_> {
+impl DataLoaderIterator<ModelBatch> for PassIter<'_> {
     /// Complete with the last batch, whatever its length: Burn takes the last step of accumulated
     /// gradients then.
     fn progress(&self) -> Progress {
@@ -521,7 +523,7 @@ impl DataLoaderIterator<ModelBatch> for Batches<'_> {
 
 /// Windows that an epoch counts as: a short batch is a full one where there are several ranks.
 fn items(schedule: &Schedule) -> usize {
-    let spec = schedule.spec();
+    let spec = schedule.options();
     let items = match spec.world {
         1 if !spec.drop_last => schedule.groups().windows(),
         _ => schedule.steps().saturating_mul(spec.batch_size as u64),
@@ -531,10 +533,10 @@ fn items(schedule: &Schedule) -> usize {
 
 impl DataLoader<ModelBatch> for OceanLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<ModelBatch> + 'a> {
-        let mut batches = Batches {
+        let mut batches = PassIter {
             loader: self,
-            source: From::Failed(None),
-            place: Place::new(self.start.position),
+            source: BatchFeed::Failed(None),
+            place: Cursor::new(self.start.position),
             batches: 0,
             windows: 0,
             total: 0,
@@ -548,12 +550,12 @@ impl DataLoader<ModelBatch> for OceanLoader {
             batches.batches = schedule.steps();
             batches.total = items(schedule);
             let before = pass.first as usize;
-            batches.windows = before.saturating_mul(schedule.spec().batch_size);
+            batches.windows = before.saturating_mul(schedule.options().batch_size);
             batches.place = place;
             batches.epoch = self.augment.is_some().then(|| pass.epoch.clone());
             self.start(pass)
         });
-        batches.source = source.unwrap_or_else(|error| From::Failed(Some(error)));
+        batches.source = source.unwrap_or_else(|error| BatchFeed::Failed(Some(error)));
         Box::new(batches)
     }
 

@@ -3,13 +3,13 @@
 use crate::device::lane::{BatchInTransit, DeviceLane, Transit};
 use crate::error::{Error, Result, catching};
 use crate::host::batch::{BatchBuffers, HostBatch};
-use crate::host::carry::{Ahead, Carry};
+use crate::host::carry::{Carry, NextBatch};
 use crate::host::pool::HostPool;
 use crate::loader::batcher::OceanBatcher;
 use crate::loader::queue::Producer;
-use crate::loader::slices::Part;
+use crate::loader::slices::Slice;
 use crate::observe::counters::Counters;
-use crate::observe::timeline::{Lane, Timeline};
+use crate::observe::timeline::{Stage, Timeline};
 use crate::order::schedule::Epoch;
 use crate::order::state::Position;
 use crate::plan::batch::BatchPlan;
@@ -17,7 +17,7 @@ use crate::plan::window::Window;
 use std::time::Instant;
 
 /// A batch in the queue, or the failure that stands in its place.
-pub(crate) struct Read {
+pub(crate) struct QueuedBatch {
     pub batch: u64,
     pub host: Result<BatchInTransit>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Pass {
     /// The first batch to deliver.
     pub first: u64,
     /// Where the loader is a slice.
-    pub part: Option<Part>,
+    pub part: Option<Slice>,
     /// Items of the schedule for each window.
     pub picks: u64,
     pub lane: DeviceLane,
@@ -87,7 +87,7 @@ impl Pass {
         let next = next.filter(|next| next.windows[0].source == source);
         let next = next.map(|next| &next.plan);
         let read = || {
-            let ahead = Ahead { carry, next };
+            let ahead = NextBatch { carry, next };
             let Planned { windows, plan, .. } = planned;
             let buffers = BatchBuffers {
                 pool: &self.pool,
@@ -97,7 +97,7 @@ impl Pass {
         };
         let host = self
             .timeline
-            .record(Lane::Read, batch, || catching("the reader", read))?;
+            .record(Stage::Read, batch, || catching("the reader", read))?;
         let took = started.elapsed();
         self.counters
             .read(&host.counts, host.carried, host.nan_in_ocean, took);
@@ -162,7 +162,7 @@ impl PassReader {
     }
 
     /// The reader thread's work: until the end, the first failure, or the consumer's departure.
-    pub fn run(mut self, queue: &Producer<Read>) {
+    pub fn run(mut self, queue: &Producer<QueuedBatch>) {
         while self.batch < self.pass.epoch.len() {
             let (batch, bytes) = (self.batch, self.bytes());
             if queue.reserve(bytes).is_err() {
@@ -170,7 +170,7 @@ impl PassReader {
             }
             let host = self.read().map(|host| host.map_buffers(Transit::Host));
             let failed = host.is_err();
-            if queue.push(Read { batch, host }, bytes).is_err() || failed {
+            if queue.push(QueuedBatch { batch, host }, bytes).is_err() || failed {
                 return;
             }
         }

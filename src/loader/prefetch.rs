@@ -3,7 +3,8 @@
 /// How far the loader runs ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Prefetch {
+#[non_exhaustive]
+pub struct PrefetchOptions {
     /// Batches read ahead of the one in use. 0 reads each batch when it is asked for, on the
     /// consumer's thread: a baseline. Default 2.
     pub batches: usize,
@@ -18,14 +19,49 @@ pub struct Prefetch {
     pub to: PrefetchTo,
 }
 
-impl Default for Prefetch {
+impl Default for PrefetchOptions {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PrefetchOptions {
+    /// The defaults.
+    pub const fn new() -> Self {
         Self {
             batches: 2,
             bytes: 16 << 30,
             carry: 4 << 30,
-            to: PrefetchTo::default(),
+            to: PrefetchTo::Auto,
         }
+    }
+
+    /// Sets [`batches`](Self::batches).
+    #[must_use]
+    pub const fn with_batches(mut self, batches: usize) -> Self {
+        self.batches = batches;
+        self
+    }
+
+    /// Sets [`bytes`](Self::bytes).
+    #[must_use]
+    pub const fn with_bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Sets [`carry`](Self::carry).
+    #[must_use]
+    pub const fn with_carry(mut self, carry: u64) -> Self {
+        self.carry = carry;
+        self
+    }
+
+    /// Sets [`to`](Self::to).
+    #[must_use]
+    pub const fn with_to(mut self, to: PrefetchTo) -> Self {
+        self.to = to;
+        self
     }
 }
 

@@ -6,28 +6,28 @@
 //! slice looks up which of how many it is when it starts.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::cursor::Place;
-use crate::order::spec::Shard;
+use crate::loader::cursor::Cursor;
+use crate::order::options::Shard;
 use crate::order::state::Position;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The splits of one loader, of which the latest may still grow.
 #[derive(Default)]
-pub(crate) struct Splits(Mutex<Option<Arc<Split>>>);
+pub(crate) struct SliceSets(Mutex<Option<Arc<SliceSet>>>);
 
-impl Splits {
+impl SliceSets {
     /// Notes a slice. One that starts where the slice before ended belongs with it; after the slice
     /// that ends at `items` a new split begins.
-    pub fn add(&self, items: usize, slice: Range<usize>) -> Part {
+    pub fn add(&self, items: usize, slice: Range<usize>) -> Slice {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let growing = latest
             .take()
             .filter(|split| split.continues(items, slice.start));
-        let split = growing.unwrap_or_else(|| Arc::new(Split::new(items)));
+        let split = growing.unwrap_or_else(|| Arc::new(SliceSet::new(items)));
         let index = split.push(slice);
         *latest = Some(split.clone());
-        Part {
+        Slice {
             split,
             index,
             nested: false,
@@ -36,21 +36,21 @@ impl Splits {
 }
 
 /// The slices of one split, from the first to the one that ends at the last item.
-pub(crate) struct Split {
+pub(crate) struct SliceSet {
     items: usize,
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    slices: Vec<Slice>,
+    slices: Vec<SliceEntry>,
     failure: Option<Failure>,
 }
 
-struct Slice {
+struct SliceEntry {
     range: Range<usize>,
     /// Of its latest iterator.
-    place: Option<Place>,
+    place: Option<Cursor>,
 }
 
 struct Failure {
@@ -59,7 +59,7 @@ struct Failure {
     what: String,
 }
 
-impl Split {
+impl SliceSet {
     fn new(items: usize) -> Self {
         Self {
             items,
@@ -79,7 +79,7 @@ impl Split {
 
     fn push(&self, range: Range<usize>) -> usize {
         let mut inner = self.lock();
-        inner.slices.push(Slice { range, place: None });
+        inner.slices.push(SliceEntry { range, place: None });
         inner.slices.len() - 1
     }
 
@@ -88,7 +88,7 @@ impl Split {
         let inner = self.lock();
         let places = inner.slices.iter().map(|slice| {
             let place = slice.place.as_ref();
-            place.map_or(start, Place::get)
+            place.map_or(start, Cursor::get)
         });
         places.min().unwrap_or(start)
     }
@@ -96,14 +96,14 @@ impl Split {
 
 /// One slice of a split.
 #[derive(Clone)]
-pub(crate) struct Part {
-    split: Arc<Split>,
+pub(crate) struct Slice {
+    split: Arc<SliceSet>,
     index: usize,
     nested: bool,
 }
 
-impl Part {
-    /// A slice of this slice, which nobody serves: [`Part::shard`] says so.
+impl Slice {
+    /// A slice of this slice, which nobody serves: [`Slice::shard`] says so.
     pub fn nested(&self) -> Self {
         Self {
             nested: true,
@@ -112,7 +112,7 @@ impl Part {
     }
 
     /// The split it is of.
-    pub fn split(&self) -> &Arc<Split> {
+    pub fn split(&self) -> &Arc<SliceSet> {
         &self.split
     }
 
@@ -157,7 +157,7 @@ impl Part {
     }
 
     /// A new iterator of this slice begins at `place`.
-    pub fn begins(&self, place: &Place) {
+    pub fn begins(&self, place: &Cursor) {
         self.split.lock().slices[self.index].place = Some(place.clone());
     }
 
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     /// As Burn's `split_dataloader` cuts.
-    fn cut(splits: &Splits, items: usize, devices: usize) -> Vec<Part> {
+    fn cut(splits: &SliceSets, items: usize, devices: usize) -> Vec<Slice> {
         let step = items / devices;
         let slice = |i| match i + 1 == devices {
             true => i * step..items,
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_slice_knows_its_part_whatever_the_number_of_items() {
-        let splits = Splits::default();
+        let splits = SliceSets::default();
         for items in 1..60 {
             for devices in 1..20 {
                 // The same loader is split again and again.
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn other_slices_are_refused() {
-        let splits = Splits::default();
+        let splits = SliceSets::default();
         // A tenth is no way to shorten an epoch.
         let alone = splits.add(100, 0..10);
         let error = alone.shard().unwrap_err().to_string();
@@ -254,7 +254,7 @@ mod tests {
             epoch: 2,
             delivered,
         };
-        let parts = cut(&Splits::default(), 9, 3);
+        let parts = cut(&SliceSets::default(), 9, 3);
         parts[1].failed(at(5), &Error::config("the disk is gone"));
         parts[2].failed(at(7), &Error::config("a later one"));
         for part in &parts {
@@ -269,7 +269,7 @@ mod tests {
             "it has its own error to tell"
         );
         assert!(
-            cut(&Splits::default(), 9, 3)[0].check(at(6)).is_ok(),
+            cut(&SliceSets::default(), 9, 3)[0].check(at(6)).is_ok(),
             "another split"
         );
     }

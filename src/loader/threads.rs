@@ -1,4 +1,4 @@
-//! Reader threads: one per iterator alive at the same time, kept between passes, because a thread
+//! Threads of passes: one per iterator alive at the same time, kept between passes, because a thread
 //! keeps its stream on a device.
 
 use crate::error::{Error, ErrorKind, Result};
@@ -8,20 +8,20 @@ use std::thread::JoinHandle;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Reader threads, one per iterator alive at the same time, kept between passes.
+/// Threads of passes, one per iterator alive at the same time, kept between passes.
 #[derive(Default)]
-pub(crate) struct Readers {
-    threads: Mutex<Vec<Reader>>,
+pub(crate) struct PassThreads {
+    threads: Mutex<Vec<PassThread>>,
 }
 
-struct Reader {
+struct PassThread {
     jobs: Option<Sender<Job>>,
     /// Shared with the job that runs, if one does.
     busy: Arc<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Readers {
+impl PassThreads {
     /// Runs `work` on an idle thread, or on a new one. `signal` is dropped when the thread is idle
     /// again, so whoever waits for it finds the thread free.
     pub fn run(
@@ -35,7 +35,7 @@ impl Readers {
             Some(index) => index,
             None => {
                 let index = threads.len();
-                threads.push(Reader::start(index)?);
+                threads.push(PassThread::start(index)?);
                 index
             }
         };
@@ -55,11 +55,11 @@ impl Readers {
     }
 }
 
-impl Reader {
+impl PassThread {
     fn start(index: usize) -> Result<Self> {
         let (jobs, work) = unbounded::<Job>();
         let thread = std::thread::Builder::new()
-            .name(format!("om4-reader-{index}"))
+            .name(format!("om4-pass-{index}"))
             .spawn(move || work.into_iter().for_each(|job| job()))
             .map_err(|e| Error::new(ErrorKind::Io, "cannot start a reader thread").caused_by(e))?;
         Ok(Self {
@@ -70,7 +70,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for PassThread {
     fn drop(&mut self) {
         // Iterators borrow the loader, so all are gone: at most one read is still in flight.
         self.jobs = None;

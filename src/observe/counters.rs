@@ -1,6 +1,6 @@
 //! Numbers while it runs: what was read, what was shared, how long the model waited.
 
-use crate::observe::timeline::{Lane, Timeline};
+use crate::observe::timeline::{Stage, Timeline};
 use crate::ocean::plane::ReadCounts;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -177,7 +177,7 @@ pub(crate) struct BatchLog {
 
 impl BatchLog {
     /// Runs `work` and records it as a span of `lane`.
-    pub fn record<T>(&self, lane: Lane, work: impl FnOnce() -> T) -> T {
+    pub fn record<T>(&self, lane: Stage, work: impl FnOnce() -> T) -> T {
         self.timeline.record(lane, self.batch, work)
     }
 

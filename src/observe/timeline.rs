@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// A lane of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum Stage {
     /// Planning, reading and decoding a batch.
     Read,
     /// Copying it to the device, until the copy is done.
@@ -18,7 +18,7 @@ pub(crate) enum Lane {
     Model,
 }
 
-impl Lane {
+impl Stage {
     const ALL: [Self; 4] = [Self::Read, Self::Upload, Self::Prepare, Self::Model];
 
     fn name(self) -> &'static str {
@@ -47,7 +47,7 @@ struct Record {
 
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    lane: Lane,
+    lane: Stage,
     batch: u64,
     start: Duration,
     end: Duration,
@@ -69,7 +69,7 @@ impl Timeline {
     }
 
     /// Runs `work` and records it as a span of `lane`.
-    pub(crate) fn record<T>(&self, lane: Lane, batch: u64, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn record<T>(&self, lane: Stage, batch: u64, work: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let result = work();
         self.span(lane, batch, started, Instant::now());
@@ -77,7 +77,7 @@ impl Timeline {
     }
 
     /// Records a span that has ended.
-    pub(crate) fn span(&self, lane: Lane, batch: u64, start: Instant, end: Instant) {
+    pub(crate) fn span(&self, lane: Stage, batch: u64, start: Instant, end: Instant) {
         if let Some(record) = &self.0 {
             let since = |at: Instant| at.saturating_duration_since(record.start);
             let span = Span {
@@ -109,8 +109,8 @@ impl Timeline {
 
     /// The trace events, as JSON.
     pub fn to_json(&self) -> serde_json::Value {
-        let lane = |lane: Lane| lane as u32 + 1;
-        let names = Lane::ALL.map(|l| {
+        let lane = |lane: Stage| lane as u32 + 1;
+        let names = Stage::ALL.map(|l| {
             serde_json::json!({
                 "name": "thread_name", "ph": "M", "pid": 1, "tid": lane(l),
                 "args": { "name": l.name() },
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn spans_become_complete_events_in_their_lanes() {
         let timeline = Timeline::start();
-        let value = timeline.record(Lane::Upload, 3, || 7);
+        let value = timeline.record(Stage::Upload, 3, || 7);
         assert_eq!(value, 7);
         let json = timeline.to_json();
         let events = json["traceEvents"].as_array().unwrap();
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_default_records_nothing() {
         let timeline = Timeline::default();
-        timeline.record(Lane::Read, 0, || ());
+        timeline.record(Stage::Read, 0, || ());
         assert!(!timeline.records());
         assert_eq!(
             timeline.to_json()["traceEvents"].as_array().unwrap().len(),

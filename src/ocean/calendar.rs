@@ -76,7 +76,7 @@ impl Calendar {
 
     /// The date of a numbered day; the inverse of [`Calendar::day`].
     ///
-    /// `day` is within the range of a [`TimeAxis`](crate::TimeAxis), so that nothing overflows.
+    /// `day` is within the range of a [`TimeAxis`](crate::ocean::TimeAxis), so that nothing overflows.
     pub(crate) fn date(self, day: i64) -> Date {
         let year = self.year_of(day);
         let mut rest = day - self.year_start(year);

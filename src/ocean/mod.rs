@@ -1,4 +1,7 @@
-//! What an ocean store holds, in words of its own: channels, time, planes. Plain data.
+//! What an ocean store holds, as plain data: channels, calendar, time, grid, masks; and the seam
+//! between what has planes and what wants them.
+//!
+//! A store of one's own takes part by implementing [`PlaneSource`].
 
 pub(crate) mod calendar;
 pub(crate) mod channel;
@@ -6,3 +9,10 @@ pub(crate) mod grid;
 pub(crate) mod mask;
 pub(crate) mod plane;
 pub(crate) mod time;
+
+pub use calendar::{Calendar, Date, DateRange, DateTime};
+pub use channel::{Channel, DEPTHS, PRESETS, THICKNESSES, parse_channels, preset};
+pub use grid::{AreaSource, CellAreaWeights, Coordinate, Grid};
+pub use mask::WetMask;
+pub use plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
+pub use time::{DEFAULT_GAP_FACTOR, TimeAxis, TimeValues};

@@ -109,7 +109,7 @@ pub trait PlaneSource: Send + Sync {
     fn rows(&self) -> usize;
 
     /// Extent of every plane.
-    fn plane(&self) -> PlaneShape;
+    fn shape(&self) -> PlaneShape;
 
     /// Reads every plane of the request into `sink`, exactly once each. Validates the whole request
     /// before the first read. When it returns - `Ok`, `Err` or by panic - no thread still writes.

@@ -58,7 +58,7 @@ impl Fingerprint {
 /// Takes the fingerprint of a store, part by part.
 ///
 /// ```
-/// use burn_om4::FingerprintBuilder;
+/// use burn_om4::order::FingerprintBuilder;
 /// let mut builder = FingerprintBuilder::default();
 /// builder.part("time axis").text("julian").f64s(&[0.0, 5.0, 10.0]);
 /// builder.part("channels").text("thetao_0").text("zos");

@@ -15,7 +15,7 @@ pub(crate) const MAX_WINDOWS: u64 = u64::MAX / 4;
 /// are in first-seen order; [`Order::Samudra`](crate::Order::Samudra) may ask for them sorted by key instead.
 ///
 /// ```
-/// use burn_om4::Groups;
+/// use burn_om4::order::Groups;
 /// let grids = [(10, [12, 24]), (7, [6, 14]), (8, [12, 24])];
 /// let groups = Groups::by_key(grids)?;
 /// assert_eq!((groups.windows(), groups.len()), (25, 2));
@@ -151,8 +151,8 @@ pub enum GroupOrder {
 
 /// The groups in the order a schedule takes them, cut into batches.
 #[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) parts: Vec<Part>,
+pub(crate) struct BatchedGroups {
+    pub(crate) parts: Vec<BatchedGroup>,
     pub(crate) batch_size: u64,
     /// Batches in all parts.
     pub(crate) batches: u64,
@@ -160,7 +160,7 @@ pub(crate) struct Parts {
 
 /// One group's windows, numbered from 0 within the group, and its batches.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct BatchedGroup {
     /// (number within the group of the range's first window, range), ascending.
     ranges: Vec<(u64, Range<u64>)>,
     pub(crate) windows: u64,
@@ -169,7 +169,7 @@ pub(crate) struct Part {
     pub(crate) first_batch: u64,
 }
 
-impl Parts {
+impl BatchedGroups {
     pub(crate) fn new(
         groups: &Groups,
         order: GroupOrder,
@@ -195,7 +195,7 @@ impl Parts {
                 windows.div_ceil(batch_size)
             };
             batches += own;
-            Part {
+            BatchedGroup {
                 ranges,
                 windows,
                 batches: own,
@@ -212,12 +212,12 @@ impl Parts {
 
     /// The part a batch is of, and its number there. `batch < self.batches`.
     pub(crate) fn locate(&self, batch: u64) -> (usize, u64) {
-        // Parts without a batch share their first_batch with the next one, which comes out here.
+        // BatchedGroups without a batch share their first_batch with the next one, which comes out here.
         let part = self.parts.partition_point(|p| p.first_batch <= batch) - 1;
         (part, batch - self.parts[part].first_batch)
     }
 
-    /// Slot `slot` of the even mixture of all parts, as [`Parts::locate`].
+    /// Slot `slot` of the even mixture of all parts, as [`BatchedGroups::locate`].
     ///
     /// Each part in turn takes its share of the slots that the parts before have left: of `rest`
     /// slots, `batches` in evenly spaced places.
@@ -244,7 +244,7 @@ impl Parts {
     }
 }
 
-impl Part {
+impl BatchedGroup {
     /// The window at `place < self.windows`. O(log ranges).
     pub(crate) fn window(&self, place: u64) -> u64 {
         let at = self.ranges.partition_point(|(first, _)| *first <= place) - 1;

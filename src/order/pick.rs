@@ -19,7 +19,7 @@ impl Pick {
     pub(crate) fn new(epoch: &Epoch, picks: u64, item: u64) -> Self {
         let (window, number) = (item / picks, item % picks);
         // Apart from the keys that the schedule itself draws from.
-        let picked = Key::of_pass(epoch.schedule().spec().seed, epoch.number()).child(u64::MAX);
+        let picked = Key::of_pass(epoch.schedule().options().seed, epoch.number()).child(u64::MAX);
         Self {
             window,
             number,

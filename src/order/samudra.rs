@@ -5,8 +5,8 @@
 //! of batches are shuffled as lists of batch numbers, and a rank keeps its own column of the rounds.
 
 use crate::order::cpython_random::CpythonRandom;
-use crate::order::groups::{Part, Parts};
-use crate::order::spec::ScheduleSpec;
+use crate::order::groups::{BatchedGroup, BatchedGroups};
+use crate::order::options::ScheduleOptions;
 use std::ops::Range;
 
 /// One epoch on one rank.
@@ -18,7 +18,12 @@ pub(crate) struct SamudraPass {
 }
 
 impl SamudraPass {
-    pub(crate) fn new(spec: &ScheduleSpec, parts: &Parts, shuffle: bool, epoch: u64) -> Self {
+    pub(crate) fn new(
+        spec: &ScheduleOptions,
+        parts: &BatchedGroups,
+        shuffle: bool,
+        epoch: u64,
+    ) -> Self {
         let seed = i128::from(spec.seed) + i128::from(epoch);
         let rng = shuffle.then(|| CpythonRandom::new(seed));
         if spec.world == 1 {
@@ -29,10 +34,10 @@ impl SamudraPass {
     }
 
     /// Shuffles the windows of each group, then the batches cut from them.
-    fn single_process(parts: &Parts, rng: Option<CpythonRandom>) -> Self {
+    fn single_process(parts: &BatchedGroups, rng: Option<CpythonRandom>) -> Self {
         let mut batches: Vec<u64> = (0..parts.batches).collect();
         let shuffled = rng.map(|mut rng| {
-            let mut shuffle = |part: &Part| {
+            let mut shuffle = |part: &BatchedGroup| {
                 let mut windows: Vec<u64> = (0..part.windows).map(|p| part.window(p)).collect();
                 rng.shuffle(&mut windows);
                 windows
@@ -46,7 +51,11 @@ impl SamudraPass {
 
     /// Deals consecutive batches to the ranks in rounds, then shuffles the rounds: those of each
     /// group first, then all of them.
-    fn distributed(spec: &ScheduleSpec, parts: &Parts, mut rng: Option<CpythonRandom>) -> Self {
+    fn distributed(
+        spec: &ScheduleOptions,
+        parts: &BatchedGroups,
+        mut rng: Option<CpythonRandom>,
+    ) -> Self {
         let (world, rank) = (spec.world as u64, spec.rank as u64);
         let mut rounds: Vec<u64> = Vec::new();
         for part in &parts.parts {
@@ -84,7 +93,12 @@ impl SamudraPass {
     }
 
     /// The windows at these places of a part.
-    pub(crate) fn windows(&self, parts: &Parts, part: usize, places: Range<u64>) -> Vec<u64> {
+    pub(crate) fn windows(
+        &self,
+        parts: &BatchedGroups,
+        part: usize,
+        places: Range<u64>,
+    ) -> Vec<u64> {
         match &self.shuffled {
             Some(windows) => windows[part][places.start as usize..places.end as usize].to_vec(),
             None => places.map(|p| parts.parts[part].window(p)).collect(),

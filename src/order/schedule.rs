@@ -3,7 +3,7 @@
 //! ```text
 //! Groups ----+
 //!            +--> Schedule --epoch(e)--> Epoch --batch(k)--> window indices
-//! ScheduleSpec
+//! ScheduleOptions
 //! ```
 //!
 //! Nothing here counts, remembers or advances: threads, prefetch depth and where a pass was
@@ -21,18 +21,18 @@
 //! it too. Which windows it holds changes with the epoch in shuffled orders.
 
 use crate::error::{Error, Result};
-use crate::order::groups::{GroupOrder, Groups, Parts};
+use crate::order::groups::{BatchedGroups, GroupOrder, Groups};
+use crate::order::options::{Order, ScheduleOptions, Shard, check};
 use crate::order::permutation::{BlockShuffle, Key, Permutation};
 use crate::order::samudra::SamudraPass;
-use crate::order::spec::{Order, ScheduleSpec, Shard, check};
 use std::fmt;
 use std::sync::Arc;
 
 /// The batches of one rank, for every epoch. Cheap to clone.
 ///
 /// ```
-/// use burn_om4::{Groups, Order, Schedule, ScheduleSpec};
-/// let spec = ScheduleSpec { order: Order::Sequential, batch_size: 4, world: 2, rank: 1, ..Default::default() };
+/// use burn_om4::{Groups, Order, Schedule, ScheduleOptions};
+/// let spec = ScheduleOptions::default().with_order(Order::Sequential).with_batch_size(4).with_world(2).with_rank(1);
 /// let schedule = Schedule::new(spec, Groups::single(10)?)?;
 /// // Three batches for two ranks: the second one is padded from the beginning.
 /// let batches: Vec<Vec<u64>> = schedule.epoch(0).iter_from(0).collect();
@@ -45,9 +45,9 @@ pub struct Schedule(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    spec: ScheduleSpec,
+    spec: ScheduleOptions,
     groups: Groups,
-    parts: Parts,
+    parts: BatchedGroups,
     steps: u64,
 }
 
@@ -60,14 +60,14 @@ impl Schedule {
     /// # Errors
     /// A batch size, world, block or pool of 0; a rank outside the world; a custom batch that is
     /// empty, too long, mixes groups, or names a window that is not there.
-    pub fn new(spec: ScheduleSpec, groups: Groups) -> Result<Self> {
+    pub fn new(spec: ScheduleOptions, groups: Groups) -> Result<Self> {
         check(&spec, &groups)?;
         let (batch_size, world) = (spec.batch_size as u64, spec.world as u64);
         let group_order = match spec.order {
             Order::Samudra { groups, .. } => groups,
             _ => GroupOrder::FirstSeen,
         };
-        let parts = Parts::new(&groups, group_order, batch_size, spec.drop_last);
+        let parts = BatchedGroups::new(&groups, group_order, batch_size, spec.drop_last);
         let rounds = |batches: u64| {
             if spec.drop_last {
                 batches / world
@@ -89,7 +89,7 @@ impl Schedule {
     }
 
     /// The options it was made from.
-    pub fn spec(&self) -> &ScheduleSpec {
+    pub fn options(&self) -> &ScheduleOptions {
         &self.0.spec
     }
 
@@ -138,14 +138,14 @@ impl Schedule {
     }
 
     /// The part of this schedule that one of several devices takes: as if the world were `count`
-    /// times as large. Parts are disjoint (but for padding) and equally long, and a shuffled order
+    /// times as large. BatchedGroups are disjoint (but for padding) and equally long, and a shuffled order
     /// deals all windows anew in every epoch ([`Order::Samudra`] does not).
     ///
     /// ```
-    /// use burn_om4::{Groups, Schedule, ScheduleSpec, Shard};
-    /// let whole = Schedule::new(ScheduleSpec::default(), Groups::single(19)?)?;
+    /// use burn_om4::{Groups, Schedule, ScheduleOptions, Shard};
+    /// let whole = Schedule::new(ScheduleOptions::default(), Groups::single(19)?)?;
     /// let second = whole.shard(Shard { index: 1, count: 2 })?;
-    /// assert_eq!((second.spec().world, second.spec().rank, second.steps()), (2, 1, 10));
+    /// assert_eq!((second.options().world, second.options().rank, second.steps()), (2, 1, 10));
     /// # Ok::<(), burn_om4::Error>(())
     /// ```
     ///
@@ -187,7 +187,7 @@ enum Draw {
 impl fmt::Debug for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Epoch")
-            .field("spec", self.schedule.spec())
+            .field("spec", self.schedule.options())
             .field("number", &self.number)
             .finish_non_exhaustive()
     }

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::order::fingerprint::{Fingerprint, FingerprintPart};
+use crate::order::options::Order;
 use crate::order::schedule::Schedule;
-use crate::order::spec::{Order, ScheduleSpec};
 use serde::{Deserialize, Serialize};
 
 /// The version of the document, and of the orders themselves: either changes, this does.
@@ -38,10 +38,10 @@ pub struct Position {
 /// epoch it always is: the new run starts with the next one.
 ///
 /// ```
-/// use burn_om4::{Fingerprint, Groups, LoaderState, Position, Schedule, ScheduleSpec};
+/// use burn_om4::{Fingerprint, Groups, LoaderState, Position, Schedule, ScheduleOptions};
 /// let store = Fingerprint::default();
 /// let with = |batch_size, world| {
-///     let spec = ScheduleSpec { batch_size, world, ..Default::default() };
+///     let spec = ScheduleOptions::default().with_batch_size(batch_size).with_world(world);
 ///     Schedule::new(spec, Groups::single(100)?)
 /// };
 /// let at = Position { epoch: 3, delivered: 6 };
@@ -72,7 +72,7 @@ pub struct LoaderState {
 impl LoaderState {
     /// The state of a run that is at `position`.
     pub fn new(schedule: &Schedule, position: Position, store: Fingerprint) -> Self {
-        let spec = schedule.spec();
+        let spec = schedule.options();
         Self {
             version: VERSION,
             seed: spec.seed,
@@ -125,7 +125,7 @@ impl LoaderState {
     /// # Errors
     /// Anything in the table above that forbids it, named with what was saved and what is there.
     pub fn resume(&self, schedule: &Schedule, store: &Fingerprint) -> Result<Position> {
-        let spec = schedule.spec();
+        let spec = schedule.options();
         // A state inside another document was not read by `from_json`.
         same("version", &self.version, &VERSION)?;
         self.store.check(store)?;
@@ -139,12 +139,10 @@ impl LoaderState {
                 .found(windows));
         }
         let saved = Schedule::new(
-            ScheduleSpec {
-                batch_size: self.batch_size,
-                world: self.world,
-                rank: 0,
-                ..spec.clone()
-            },
+            spec.clone()
+                .with_batch_size(self.batch_size)
+                .with_world(self.world)
+                .with_rank(0),
             schedule.groups().clone(),
         )?;
         if self.delivered > saved.steps() {
@@ -230,7 +228,7 @@ fn windows_digest(schedule: &Schedule) -> String {
         let ends: Vec<u64> = ranges.iter().flat_map(|r| [r.start, r.end]).collect();
         digest.u64s(&[sorted_place as u64]).u64s(&ends);
     }
-    if let Order::Custom(batches) = &schedule.spec().order {
+    if let Order::Custom(batches) = &schedule.options().order {
         for batch in batches {
             digest.u64s(batch);
         }

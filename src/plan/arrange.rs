@@ -71,11 +71,11 @@ impl Arrangement {
 mod tests {
     use super::*;
     use crate::plan::batch::{BatchPlan, Inputs, Labels};
-    use crate::plan::window::WindowSpec;
+    use crate::plan::window::WindowOptions;
     use proptest::prelude::*;
 
     fn arranged(steps: usize, starts: &[usize], inputs: Inputs) -> (BatchPlan, Arrangement) {
-        let spec = WindowSpec::default().with_steps(steps);
+        let spec = WindowOptions::default().with_steps(steps);
         let plan = BatchPlan::new(&spec, starts, 2, 1, inputs, Labels::Shared).unwrap();
         let fields = vec![plan.inputs.clone(), plan.labels.clone()];
         let arrangement = Arrangement::new(plan.prognostic.rows.len(), fields);

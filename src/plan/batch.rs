@@ -10,7 +10,7 @@
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
-use crate::plan::window::WindowSpec;
+use crate::plan::window::WindowOptions;
 use std::ops::Range;
 
 /// Which rollout steps get a materialised input.
@@ -71,8 +71,8 @@ impl Gather {
 /// What one batch reads, and how its tensors are put together from it.
 ///
 /// ```
-/// use burn_om4::{BatchPlan, Inputs, Labels, WindowSpec};
-/// let spec = WindowSpec::default().with_steps(4);
+/// use burn_om4::{BatchPlan, Inputs, Labels, WindowOptions};
+/// let spec = WindowOptions::default().with_steps(4);
 /// let plan = BatchPlan::new(&spec, &[7], 77, 3, Inputs::First, Labels::Shared)?;
 /// assert_eq!(plan.prognostic.rows, (7..17).collect::<Vec<_>>());
 /// assert_eq!(plan.boundary.rows, (7..15).collect::<Vec<_>>());
@@ -102,11 +102,11 @@ impl BatchPlan {
     /// nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`]: what [`WindowSpec::validate`] refuses, no starts, no prognostic
+    /// [`ErrorKind::Config`]: what [`WindowOptions::validate`] refuses, no starts, no prognostic
     /// channels, or numbers that overflow: a row beyond `usize`, more than `u32::MAX` (sample, step,
     /// time) triples, planes beyond `usize`.
     pub fn new(
-        spec: &WindowSpec,
+        spec: &WindowOptions,
         starts: &[usize],
         prognostic: usize,
         boundary: usize,
@@ -181,7 +181,7 @@ impl BatchPlan {
 }
 
 /// Everything the plan counts fits, before anything is allocated.
-fn check_size(spec: &WindowSpec, starts: &[usize], channels: usize) -> Result<()> {
+fn check_size(spec: &WindowOptions, starts: &[usize], channels: usize) -> Result<()> {
     let last = starts.iter().max().expect("there are starts");
     if last.checked_add(spec.span()).is_none() {
         return Err(Error::config("a window ends at a row that cannot be counted").found(last));
@@ -210,7 +210,7 @@ enum Side {
 }
 
 /// Rows of the store for each step: sample-major, times oldest first.
-fn absolute(spec: &WindowSpec, starts: &[usize], steps: usize, side: Side) -> Vec<Vec<usize>> {
+fn absolute(spec: &WindowOptions, starts: &[usize], steps: usize, side: Side) -> Vec<Vec<usize>> {
     let rows = |step| {
         let mut rows = Vec::with_capacity(starts.len() * spec.times());
         for &start in starts {

@@ -1,5 +1,13 @@
 //! Which planes a batch reads, each once, and where each goes. Plain data.
+//!
+//! ```text
+//!  windows ──▶ BatchPlan: unique rows of each read group, and a gather map per tensor
+//! ```
 
 pub(crate) mod arrange;
 pub(crate) mod batch;
+pub(crate) mod groups;
 pub(crate) mod window;
+
+pub use batch::{BatchPlan, Gather, GroupPlan, Inputs, Labels};
+pub use window::{Window, WindowOptions, inference_starts};

@@ -15,11 +15,11 @@ use crate::error::{Error, Result};
 use std::ops::Range;
 
 /// The shape of a window, and which rows windows start at. `with_*` methods set fields;
-/// [`validate`](WindowSpec::validate) refuses what cannot be served.
+/// [`validate`](WindowOptions::validate) refuses what cannot be served.
 ///
 /// ```
-/// use burn_om4::WindowSpec;
-/// let spec = WindowSpec::default().with_history(1).with_steps(4);
+/// use burn_om4::WindowOptions;
+/// let spec = WindowOptions::default().with_history(1).with_steps(4);
 /// assert_eq!(spec.span(), 10);
 /// assert_eq!(spec.input_rows(3, 1).collect::<Vec<_>>(), [5, 6]);
 /// assert_eq!(spec.label_rows(3, 1).collect::<Vec<_>>(), [7, 8]);
@@ -29,7 +29,8 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct WindowSpec {
+#[non_exhaustive]
+pub struct WindowOptions {
     /// Times beside the newest one in an input: an input holds `history + 1` times. Default 1, as
     /// the published runs use.
     pub history: usize,
@@ -46,7 +47,7 @@ pub struct WindowSpec {
     pub starts: Option<Vec<usize>>,
 }
 
-impl Default for WindowSpec {
+impl Default for WindowOptions {
     fn default() -> Self {
         Self {
             history: 1,
@@ -58,7 +59,7 @@ impl Default for WindowSpec {
     }
 }
 
-impl WindowSpec {
+impl WindowOptions {
     /// Sets [`history`](Self::history).
     pub fn with_history(mut self, history: usize) -> Self {
         self.history = history;
@@ -164,7 +165,7 @@ impl WindowSpec {
     }
 
     /// First rows of all windows that lie wholly inside one of `segments` (absolute rows, such as
-    /// [`TimeAxis::segments`](crate::TimeAxis::segments) gives), segment after segment, or the
+    /// [`TimeAxis::segments`](crate::ocean::TimeAxis::segments) gives), segment after segment, or the
     /// explicit ones.
     ///
     /// Empty when every segment is shorter than [`span`](Self::span); whoever builds a data set from
@@ -241,23 +242,23 @@ fn misfit(start: usize, span: usize, segments: &[Range<usize>]) -> Error {
 /// are not used. The stride is 1.
 ///
 /// The rows must be without a gap: give one of
-/// [`TimeAxis::segments`](crate::TimeAxis::segments).
+/// [`TimeAxis::segments`](crate::ocean::TimeAxis::segments).
 ///
 /// ```
-/// assert_eq!(burn_om4::inference_starts(0..9, 1)?, [0, 2, 4]);
+/// assert_eq!(burn_om4::plan::inference_starts(0..9, 1)?, [0, 2, 4]);
 /// # Ok::<(), burn_om4::Error>(())
 /// ```
 ///
 /// # Errors
 /// [`ErrorKind::Config`](crate::ErrorKind::Config): a history too long to count.
 pub fn inference_starts(rows: Range<usize>, history: usize) -> Result<Vec<usize>> {
-    let spec = WindowSpec::default().with_history(history);
+    let spec = WindowOptions::default().with_history(history);
     let spacing = spec.times();
     spec.with_start_every(spacing).starts(&[rows])
 }
 
 /// One training sample: a light descriptor, from which its rows follow by the data set's
-/// [`WindowSpec`].
+/// [`WindowOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// Which source (position in the data set's list).

@@ -49,7 +49,7 @@ impl Preparation {
     ///
     /// # Panics
     /// When `plane` and the mask differ in length.
-    pub fn plane(&self, plane: &mut [f32], channel: &ChannelConstants) -> u64 {
+    pub fn prepare(&self, plane: &mut [f32], channel: &ChannelConstants) -> u64 {
         let wet = channel.wet.as_slice();
         assert_eq!(plane.len(), wet.len(), "plane and wet mask differ in size");
         in_vectors(self, plane, wet, channel)
@@ -136,13 +136,13 @@ mod tests {
     ) -> Vec<f32> {
         let preparation = Preparation { order, fill };
         let mut host = values.to_vec();
-        preparation.plane(&mut host, channel);
+        preparation.prepare(&mut host, channel);
         let device = Device::flex();
         let shape = channel.wet.shape();
         let on_device =
             DevicePreparation::new(preparation, std::slice::from_ref(channel), shape, &device);
         let planes = TensorData::new(values.to_vec(), [1, 1, 1, values.len()]);
-        let planes = on_device.planes(Tensor::from_data(planes, &device));
+        let planes = on_device.prepare(Tensor::from_data(planes, &device));
         let device: Vec<f32> = planes.into_data().try_to_vec().unwrap();
         let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&host), bits(&device));
@@ -182,7 +182,7 @@ mod tests {
     fn nan_in_the_ocean_is_counted_and_nan_on_land_is_not() {
         let c = channel(0.0, 1.0, &[true, false, true]);
         for order in [MaskOrder::NormaliseFirst, MaskOrder::MaskFirst] {
-            let found = Preparation { order, fill: 0.0 }.plane(&mut [NAN, NAN, 1.0], &c);
+            let found = Preparation { order, fill: 0.0 }.prepare(&mut [NAN, NAN, 1.0], &c);
             assert_eq!(found, 1);
         }
     }

@@ -18,7 +18,7 @@ pub enum DevicePath {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PreparedBy {
     /// The reader, straight into the batch's tensors.
-    Reader,
+    Host,
     /// The device, by tensor operations on raw planes.
     Operations,
     /// The device, by one kernel per read group.

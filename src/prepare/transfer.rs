@@ -21,12 +21,12 @@ pub enum Transfer {
 
 /// What a host buffer holds, and so what the device finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum HostFormat {
     Raw,
     Prepared(Precision),
 }
 
-impl Held {
+impl HostFormat {
     pub(crate) fn of(transfer: Transfer, precision: Precision) -> Self {
         match transfer {
             Transfer::Raw => Self::Raw,

@@ -6,7 +6,7 @@ use crate::zarr::metadata::{ArrayMeta, Group};
 
 /// Whether an array holds one channel or one per level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum Levels {
     Single,
     Levels(u64),
 }
@@ -19,7 +19,7 @@ const MOST_LEVELS: u64 = 10_000;
 /// # Errors
 /// A name that no channel can have, a depth that is no OM4 level, or a name that already says a level
 /// on an array that has levels.
-pub(crate) fn resolve(group: &Group, meta: &ArrayMeta, shape: Shape) -> Result<Vec<Channel>> {
+pub(crate) fn resolve(group: &Group, meta: &ArrayMeta, shape: Levels) -> Result<Vec<Channel>> {
     let error = |message: &str| group.error(ErrorKind::Metadata, &meta.name, message);
     let plain: Channel = meta
         .name
@@ -27,7 +27,7 @@ pub(crate) fn resolve(group: &Group, meta: &ArrayMeta, shape: Shape) -> Result<V
         .map_err(|e: crate::Error| error("no channel can have this name").caused_by(e))?;
     let older = older_name(&meta.name);
     match shape {
-        Shape::Levels(n) => {
+        Levels::Levels(n) => {
             if plain.level().is_some() {
                 return Err(error("an array with levels has a level in its name")
                     .expected("a name without digits at its end")
@@ -41,7 +41,7 @@ pub(crate) fn resolve(group: &Group, meta: &ArrayMeta, shape: Shape) -> Result<V
             let levels = 0..n as usize;
             Ok(levels.map(|k| Channel::at_level(&meta.name, k)).collect())
         }
-        Shape::Single => match older {
+        Levels::Single => match older {
             None => Ok(vec![plain]),
             Some((variable, depth)) => {
                 let level = DEPTHS.iter().position(|d| *d == depth).ok_or_else(|| {

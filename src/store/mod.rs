@@ -1,4 +1,4 @@
-//! An OM4 store: what it holds, whether it fits together, and its planes, read in parallel.
+//! An OM4 store on disk: what it holds, whether it fits together, and its planes, read in parallel.
 
 pub(crate) mod array_names;
 pub(crate) mod axes;
@@ -10,3 +10,11 @@ pub(crate) mod plane_array;
 pub(crate) mod read;
 pub(crate) mod statistics;
 pub(crate) mod tasks;
+
+pub use crate::threads::{READERS_VARIABLE, reader_threads, set_reader_threads};
+pub use crate::zarr::metadata::ZarrFormat;
+pub use masks::WetMasks;
+pub use om4_store::{MaskReport, Store};
+pub use options::OpenOptions;
+pub use statistics::{ChannelStats, Statistics};
+pub use tasks::{ArrayLayout, ChannelSlot, PlannedPlane, ReadTask, read_tasks};

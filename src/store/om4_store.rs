@@ -12,7 +12,7 @@ use crate::ocean::time::{TimeAxis, TimeValues};
 use crate::open_files;
 use crate::options::ReadMethod;
 use crate::options::Strictness;
-use crate::store::array_names::{Shape, resolve};
+use crate::store::array_names::{Levels, resolve};
 use crate::store::axes::{Axis, EXPECTED, LEVEL_NAMES, TIME_NAMES, axes_of};
 use crate::store::grid::check_plane;
 use crate::store::masks::{WetMasks, is_mask};
@@ -314,8 +314,8 @@ impl Found {
             };
             let level_axis = axes.iter().position(|a| *a == Axis::Level);
             let shape = match level_axis {
-                None => Shape::Single,
-                Some(axis) => Shape::Levels(meta.shape[axis]),
+                None => Levels::Single,
+                Some(axis) => Levels::Levels(meta.shape[axis]),
             };
             let restricted = options.channels.is_some();
             let channels = match resolve(group, meta, shape) {

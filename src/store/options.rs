@@ -4,8 +4,8 @@ use crate::ocean::channel::Channel;
 use crate::options::ReadMethod;
 use crate::options::Strictness;
 
-/// Options of [`Store::open`](crate::Store::open) and
-/// [`Statistics::open`](crate::Statistics::open).
+/// Options of [`Store::open`](crate::store::Store::open) and
+/// [`Statistics::open`](crate::store::Statistics::open).
 ///
 /// ```
 /// use burn_om4::{OpenOptions, Strictness};
@@ -14,6 +14,7 @@ use crate::options::Strictness;
 /// assert_eq!(options.strictness, Strictness::Lenient);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OpenOptions {
     /// What to do about missing chunks and unusable statistics.
     pub strictness: Strictness,

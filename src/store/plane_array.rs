@@ -7,7 +7,7 @@ use crate::zarr::chunk_codec::ChunkCodec;
 use crate::zarr::chunk_keys::{ChunkKeys, Indices};
 use crate::zarr::files::storage::LocalStorage;
 use crate::zarr::metadata::{ArrayMeta, Group, ZarrFormat};
-use crate::zarr::sharding::Shard;
+use crate::zarr::sharding::Sharding;
 use base64::Engine;
 use serde_json::Value;
 use zarrs::array::Array;
@@ -24,7 +24,7 @@ pub(crate) struct PlaneArray {
     pub(crate) long_name: Option<String>,
     /// The codec of a chunk, or of an inner chunk where there are shards.
     pub(crate) codec: ChunkCodec,
-    pub(crate) shard: Option<Shard>,
+    pub(crate) shard: Option<Sharding>,
     /// Extent of what is decoded at once: a chunk, or an inner chunk.
     pub(crate) piece: Extents,
     /// Extent of a chunk.
@@ -111,7 +111,7 @@ impl PlaneArray {
         // Before zarrs sees it: it would refuse less, or in other words.
         let shard = match group.format {
             ZarrFormat::V2 => None,
-            ZarrFormat::V3 => Shard::of_array(group, meta)?,
+            ZarrFormat::V3 => Sharding::of_array(group, meta)?,
         };
         let array = group.array(meta)?;
         let (codec, piece) = match &shard {

@@ -18,7 +18,7 @@ use crate::store::tasks::{ChannelSlot, PlannedPlane, ReadTask, read_tasks};
 use crate::threads;
 use crate::zarr::chunk_codec::Decoders;
 use crate::zarr::codec::size::check_size;
-use crate::zarr::files::open_file::{OpenFile, Room, read_error};
+use crate::zarr::files::open_file::{OpenFile, ReadBuffers, read_error};
 use crate::zarr::sharding::Extent;
 use rayon::prelude::*;
 use std::any::Any;
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 struct Scratch {
     names: Names,
     /// Of the back end, for encoded chunks.
-    room: Room,
+    room: ReadBuffers,
     decoded: Vec<u8>,
     planes: Vec<f32>,
     decoders: Decoders,
@@ -63,11 +63,11 @@ impl PlaneSource for Store {
         self.time().len()
     }
 
-    fn plane(&self) -> PlaneShape {
+    fn shape(&self) -> PlaneShape {
         self.grid().shape()
     }
 
-    /// Reads on the pool of [`pool`](crate::set_reader_threads); safe to call from inside another
+    /// Reads on the pool of [`pool`](crate::store::set_reader_threads); safe to call from inside another
     /// Rayon pool.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ const ONLY: Chunk = Chunk { y: 0, x: 0 };
 impl Block<'_> {
     fn read(&mut self, sink: &dyn PlaneSink, scratch: &mut Scratch) -> Result<()> {
         let array = self.array;
-        let plane = self.store.plane();
+        let plane = self.store.shape();
         let whole = |e: &crate::store::plane_array::Extents| e.y == plane.ny && e.x == plane.nx;
         if whole(&array.piece) && whole(&array.chunk) {
             let single = array.shard.is_some() && array.piece.planes() == 1;
@@ -327,7 +327,7 @@ impl Block<'_> {
             return self.fill(sink, planes, |block, out| block.assemble(out, scratch));
         }
         // Runs that are apart in the sink cannot be lent at once: put them together here first.
-        let shape = self.store.plane();
+        let shape = self.store.shape();
         let cells = shape.ny * shape.nx;
         let mut together = std::mem::take(&mut scratch.planes);
         together.resize(planes.len() * cells, 0.0);
@@ -349,7 +349,7 @@ impl Block<'_> {
 
     /// Puts all planes of the task side by side into `out`, chunk by chunk.
     fn assemble(&mut self, out: &mut [f32], scratch: &mut Scratch) -> Result<()> {
-        let shape = self.store.plane();
+        let shape = self.store.shape();
         let chunk = self.array.chunk;
         for y in 0..shape.ny.div_ceil(chunk.y) {
             for x in 0..shape.nx.div_ceil(chunk.x) {
@@ -415,7 +415,7 @@ impl Block<'_> {
             let group = (time / array.piece.time, level / array.piece.level);
             groups.entry(group).or_default().push(i);
         }
-        let shape = self.store.plane();
+        let shape = self.store.shape();
         let extent = (array.piece.y, array.piece.x);
         for ((time, level), members) in groups {
             let row = planes[members[0]].row;
@@ -458,7 +458,7 @@ impl Block<'_> {
         from: &PlannedPlane,
         values: &[u8],
     ) {
-        let shape = self.store.plane();
+        let shape = self.store.shape();
         let piece = &self.array.piece;
         let from = self.array.plane_of_piece(from.row, from.level);
         let columns = piece.x.min(shape.nx - origin.1);
@@ -472,7 +472,7 @@ impl Block<'_> {
 
     /// Writes the fill value into part of a plane.
     fn blank(&self, out: &mut [f32], plane: usize, origin: (usize, usize), extent: (usize, usize)) {
-        let shape = self.store.plane();
+        let shape = self.store.shape();
         let columns = extent.1.min(shape.nx - origin.1);
         for y in 0..extent.0.min(shape.ny - origin.0) {
             let to = (plane * shape.ny + origin.0 + y) * shape.nx + origin.1;
@@ -514,7 +514,7 @@ impl Block<'_> {
             return Ok(());
         };
         let range: Range<usize> = first.plane..first.plane + run.len();
-        let shape = self.store.plane();
+        let shape = self.store.shape();
         let size = run.len() * shape.ny * shape.nx;
         sink.fill(range, &mut |out| {
             if out.len() != size {
@@ -585,7 +585,7 @@ impl Block<'_> {
         &mut self,
         file: &'b OpenFile,
         extent: Extent,
-        room: &'b mut Room,
+        room: &'b mut ReadBuffers,
     ) -> Result<&'b [u8]> {
         let length = usize::try_from(extent.length)
             .map_err(|e| Error::new(ErrorKind::Corrupt, "a chunk is too large").caused_by(e))?;
@@ -600,7 +600,7 @@ impl Block<'_> {
         file: &OpenFile,
         extent: Extent,
         out: &mut [u8],
-        room: &mut Room,
+        room: &mut ReadBuffers,
     ) -> Result<()> {
         check_size(out.len(), clamp(extent.length))?;
         self.counts.stored_bytes += extent.length;

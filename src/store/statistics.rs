@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::channel::Channel;
 use crate::options::Strictness;
-use crate::store::array_names::{Shape, resolve};
+use crate::store::array_names::{Levels, resolve};
 use crate::store::axes::LEVEL_NAMES;
 use crate::store::options::OpenOptions;
 use crate::zarr::metadata::Group;
@@ -142,8 +142,8 @@ impl Table {
         let mut values = BTreeMap::new();
         for meta in group.arrays.values() {
             let shape = match meta.shape[..] {
-                [] => Shape::Single,
-                [n] => Shape::Levels(n),
+                [] => Levels::Single,
+                [n] => Levels::Levels(n),
                 _ => continue,
             };
             // Coordinates (`lev`) stand beside the statistics; they are not normalised.

@@ -114,6 +114,7 @@ pub enum Existing {
 
 /// The form and size of a synthetic store. See the [module](super) for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SynthOptions {
     pub(super) ny: usize,
     pub(super) nx: usize,

@@ -91,14 +91,14 @@ fn spread(n: usize) -> Vec<usize> {
 }
 
 fn check_extents(source: &dyn PlaneSource) -> Result<()> {
-    if source.channels().is_empty() || source.rows() == 0 || source.plane().cells() == 0 {
+    if source.channels().is_empty() || source.rows() == 0 || source.shape().cells() == 0 {
         return Err(breach("nothing to read")
             .expected("channels, rows and cells")
             .found(format!(
                 "{} channels, {} rows, {:?}",
                 source.channels().len(),
                 source.rows(),
-                source.plane()
+                source.shape()
             )));
     }
     let mut names: Vec<&Channel> = source.channels().iter().collect();
@@ -120,7 +120,7 @@ struct Collected {
 impl Collected {
     fn new(source: &dyn PlaneSource, request: &PlaneRequest<'_>, before: f32) -> Self {
         Self {
-            cells: source.plane().cells(),
+            cells: source.shape().cells(),
             before,
             planes: Mutex::new(vec![None; request.planes()]),
         }
@@ -290,7 +290,7 @@ impl PlaneSink for Refusing {
 fn check_sink_errors(source: &dyn PlaneSource, rows: &[usize], channels: &[usize]) -> Result<()> {
     let request = PlaneRequest { rows, channels };
     for plane in [0, request.planes() - 1] {
-        let cells = source.plane().cells();
+        let cells = source.shape().cells();
         match source.read(&request, &Refusing { cells, plane }) {
             Ok(_) => return Err(breach("an error of the sink is swallowed").found(plane)),
             Err(e) if e.kind() == ErrorKind::Device && e.to_string().contains(REFUSED) => {}
@@ -366,12 +366,12 @@ impl<S: PlaneSource> PlaneSource for PurityProbe<S> {
         self.inner.rows()
     }
 
-    fn plane(&self) -> crate::ocean::plane::PlaneShape {
-        self.inner.plane()
+    fn shape(&self) -> crate::ocean::plane::PlaneShape {
+        self.inner.shape()
     }
 
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
-        let cells = self.plane().cells();
+        let cells = self.shape().cells();
         let watching = Watching(|planes: Range<usize>, fill: &mut Fill<'_>| {
             within(&planes, request.planes())?;
             sink.fill(planes.clone(), &mut |memory| {

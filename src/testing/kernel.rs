@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ocean::plane::PlaneShape;
 use crate::prepare::arithmetic::{ChannelConstants, Preparation};
 use crate::prepare::precision::Precision;
-use crate::prepare::transfer::Held;
+use crate::prepare::transfer::HostFormat;
 use burn::tensor::{DType, Device, Tensor};
 
 /// Raw planes that lie on a CubeCL device, and the kernel that prepares them.
@@ -45,7 +45,7 @@ impl PlanesOnDevice {
         let wanted = rows.len();
         let raw = RawGroup {
             planes: on_device(&device, planes, DType::F32),
-            held: Held::Raw,
+            held: HostFormat::Raw,
             rows: on_device(&device, rows, DType::U32),
             wanted,
         };

@@ -34,7 +34,7 @@ pub fn ocean_on(
     });
     Ok(Ocean {
         time: TimeAxis::decode(&days, "days since 2000-01-01", "julian")?,
-        grid: Arc::new(Grid::of_shape(source.plane())),
+        grid: Arc::new(Grid::of_shape(source.shape())),
         surface,
         warnings: Vec::new(),
         channels: described.collect(),

@@ -3,7 +3,7 @@
 //! The usual codecs are decoded here, straight into the memory the values are wanted in, and never
 //! into more memory than the metadata promises, however damaged the bytes are. Everything else -
 //! filters, order F, codecs in another order - goes through zarrs and costs one buffer and one copy. A codec earns its
-//! direct way by a variant of [`Compression`] and an arm in [`Direct::decompress`].
+//! direct way by a variant of [`Compression`] and an arm in [`DirectCodec::decompress`].
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::zarr::codec::blosc;
@@ -24,14 +24,14 @@ use zarrs::metadata::v3::MetadataV3;
 #[derive(Clone, Debug)]
 pub(crate) enum ChunkCodec {
     /// Decoded here.
-    Direct(Direct),
+    Direct(DirectCodec),
     /// Decoded by zarrs.
     Chain(Chain),
 }
 
 /// At most one compressor, then at most one checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Direct {
+pub(crate) struct DirectCodec {
     compression: Compression,
     /// A CRC-32C (Castagnoli), little-endian, in the last four bytes.
     checksum: bool,
@@ -71,12 +71,12 @@ impl ChunkCodec {
     /// The codec of an unsharded array.
     pub(crate) fn of_array(group: &Group, meta: &ArrayMeta, array: &Array<LocalStorage>) -> Self {
         let direct = match group.format {
-            ZarrFormat::V2 => Direct::of_v2(meta),
+            ZarrFormat::V2 => DirectCodec::of_v2(meta),
             ZarrFormat::V3 => meta
                 .document
                 .get("codecs")
                 .and_then(Value::as_array)
-                .and_then(|codecs| Direct::of_v3(codecs)),
+                .and_then(|codecs| DirectCodec::of_v3(codecs)),
         };
         let blosc = match group.format {
             ZarrFormat::V2 => {
@@ -115,7 +115,7 @@ impl ChunkCodec {
         shape: &[u64],
         array: &Array<LocalStorage>,
     ) -> Result<Self> {
-        if let Some(direct) = Direct::of_v3(codecs) {
+        if let Some(direct) = DirectCodec::of_v3(codecs) {
             return Ok(Self::Direct(direct));
         }
         let unknown = || {
@@ -141,7 +141,7 @@ impl ChunkCodec {
     pub(crate) fn is_plain(&self) -> bool {
         matches!(
             self,
-            Self::Direct(Direct {
+            Self::Direct(DirectCodec {
                 compression: Compression::None,
                 checksum: false,
                 swap: false,
@@ -195,7 +195,7 @@ impl ChunkCodec {
     }
 }
 
-impl Direct {
+impl DirectCodec {
     fn of_v2(meta: &ArrayMeta) -> Option<Self> {
         let field = |name: &str| meta.document.get(name).filter(|v| !v.is_null());
         let no_filters = field("filters").is_none_or(|f| f.as_array().is_some_and(Vec::is_empty));
@@ -413,8 +413,8 @@ mod tests {
     use serde_json::json;
     use std::io::Write;
 
-    fn direct(compression: Compression, checksum: bool) -> Direct {
-        Direct {
+    fn direct(compression: Compression, checksum: bool) -> DirectCodec {
+        DirectCodec {
             compression,
             checksum,
             swap: false,
@@ -529,7 +529,7 @@ mod tests {
         let crc = json!({"name": "crc32c"});
         let of = |codecs: &[&Value]| {
             let codecs: Vec<Value> = codecs.iter().map(|c| (*c).clone()).collect();
-            Direct::of_v3(&codecs)
+            DirectCodec::of_v3(&codecs)
         };
         assert_eq!(of(&[&bytes]), Some(direct(Compression::None, false)));
         assert_eq!(of(&[&bytes, &zstd]), Some(direct(Compression::Zstd, false)));

@@ -5,13 +5,13 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::zarr::codec::size::without_checksum;
-use crate::zarr::files::open_file::{OpenFile, Room, read_error};
+use crate::zarr::files::open_file::{OpenFile, ReadBuffers, read_error};
 use crate::zarr::metadata::{ArrayMeta, Group};
 use serde_json::Value;
 
 /// How an array's chunks are divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shard {
+pub(crate) struct Sharding {
     /// Shape of the inner chunks, in the array's dimension order.
     pub(crate) inner: Vec<u64>,
     /// Their codecs, as the metadata lists them.
@@ -32,7 +32,7 @@ pub(crate) struct Extent {
 /// The index of one shard: an extent per inner chunk in C order, `None` where there is none.
 pub(crate) type Index = Vec<Option<Extent>>;
 
-impl Shard {
+impl Sharding {
     /// The sharding of an array; `None` when it has none.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Shard {
     pub(crate) fn read_index(
         &self,
         file: &OpenFile,
-        room: &mut Room,
+        room: &mut ReadBuffers,
         stored_bytes: &mut u64,
     ) -> Result<Index> {
         let chunks: u64 = self.counts.iter().product();

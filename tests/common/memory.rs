@@ -1,10 +1,10 @@
 //! For tests of what comes after reading: a data set in memory.
 
+use burn_om4::dataset::{Ocean, OceanPair};
+use burn_om4::ocean::{PlaneShape, PlaneSource, TimeAxis, TimeValues, WetMask};
+use burn_om4::prepare::ChannelConstants;
 use burn_om4::testing::{MemorySource, ocean_on};
-use burn_om4::{
-    ChannelConstants, DatasetOptions, Ocean, OceanDataset, OceanPair, PlaneShape, PlaneSource,
-    TimeAxis, TimeValues, WetMask, WindowSpec,
-};
+use burn_om4::{DatasetOptions, OceanDataset, WindowOptions};
 use std::sync::Arc;
 
 /// A source of `rows` rows, two prognostic channels and one boundary channel, 2 x 3 cells, whose
@@ -19,7 +19,7 @@ pub fn memory_source(rows: usize) -> MemorySource {
 
 /// An ocean on a source: means 0, deviations 1, all cells wet, one row at each of these days.
 pub fn memory_ocean(source: impl PlaneSource + 'static, days: Vec<i64>) -> burn_om4::Result<Ocean> {
-    let shape = source.plane();
+    let shape = source.shape();
     let constants = ChannelConstants {
         mean: 0.0,
         std: 1.0,
@@ -35,10 +35,8 @@ pub fn memory_ocean(source: impl PlaneSource + 'static, days: Vec<i64>) -> burn_
 /// The channels of [`memory_source`], history 1 and this many steps.
 pub fn memory_options(steps: usize) -> DatasetOptions {
     let names = |list: &[&str]| list.iter().map(|n| n.parse().unwrap()).collect();
-    DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"])).with_window(WindowSpec {
-        steps,
-        ..WindowSpec::default()
-    })
+    DatasetOptions::new(names(&["thetao_0", "zos"]), names(&["hfds"]))
+        .with_window(WindowOptions::default().with_steps(steps))
 }
 
 /// A data set over one source with daily times.

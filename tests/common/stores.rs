@@ -3,10 +3,9 @@
 // Every test binary uses its own part of this file.
 #![allow(dead_code)]
 
-use burn_om4::{
-    ErrorKind, OpenOptions, PlaneRequest, PlaneSink, PlaneSource, ReadCounts, ReadMethod, Result,
-    Store,
-};
+use burn_om4::ocean::{PlaneRequest, PlaneSink, PlaneSource, ReadCounts};
+use burn_om4::store::{OpenOptions, Store};
+use burn_om4::{ErrorKind, ReadMethod, Result};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -68,7 +67,7 @@ pub fn read(
     rows: &[usize],
     channels: &[usize],
 ) -> Result<(Vec<Vec<u32>>, ReadCounts)> {
-    let shape = store.plane();
+    let shape = store.shape();
     let sink = Planes::new(rows.len() * channels.len(), shape.ny * shape.nx);
     let request = PlaneRequest { rows, channels };
     let counts = store.read(&request, &sink)?;

@@ -205,5 +205,5 @@ fn ranks_come_from_options_or_the_batch_system() {
     write_store(dir.path());
     let loaders = crate::open(&options);
     assert_eq!(loaders.train.batches(), 3);
-    assert_eq!(loaders.validation.schedule().spec().world, 1);
+    assert_eq!(loaders.validation.schedule().options().world, 1);
 }

@@ -8,9 +8,8 @@ use crate::planes::{Case, ONE_DEGREE, TINY};
 use anyhow::{Result, bail, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device, Tensor};
-use burn_om4::{
-    DevicePath, MaskOrder, ModelBatch, OceanBatcher, OceanDataset, Order, Precision, Transfer,
-};
+use burn_om4::prepare::DevicePath;
+use burn_om4::{MaskOrder, ModelBatch, OceanBatcher, OceanDataset, Order, Precision, Transfer};
 
 /// Units in the last place of float32. CUDA divides correctly rounded, and so has to give the CPU's
 /// bits. Vulkan may be off by 2.5 in a division.

@@ -6,7 +6,7 @@ use crate::loaders::{AHEAD, ON_DEMAND, in_order};
 use crate::planes::{Case, TINY};
 use anyhow::Result;
 use burn::data::dataloader::DataLoader;
-use burn_om4::Prefetch;
+use burn_om4::PrefetchOptions;
 
 /// Prognostic and boundary planes.
 const READ_GROUPS: usize = 2;
@@ -22,7 +22,7 @@ struct Seen {
     allocations: u64,
 }
 
-fn watch(bench: &Bench, prefetch: Prefetch, batches: usize) -> Result<Seen> {
+fn watch(bench: &Bench, prefetch: PrefetchOptions, batches: usize) -> Result<Seen> {
     let rows = bench.pick(504, 504, 104);
     let dataset = Case::new(TINY, 5, rows).dataset()?;
     let loader = in_order(dataset, prefetch, bench)?;

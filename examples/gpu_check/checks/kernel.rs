@@ -6,7 +6,10 @@ use crate::planes::{ONE_DEGREE, QUARTER_DEGREE, constants};
 use crate::spread::Spread;
 use anyhow::Result;
 use burn::tensor::{DType, Device, Tensor, TensorData};
-use burn_om4::{DevicePreparation, MaskOrder, PlaneShape, Precision, Preparation, testing};
+use burn_om4::device::DevicePreparation;
+use burn_om4::ocean::PlaneShape;
+use burn_om4::prepare::Preparation;
+use burn_om4::{MaskOrder, Precision, testing};
 use std::time::Instant;
 
 /// Rows of a batch with one step and one time of history.
@@ -68,7 +71,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
 
     let operations = DevicePreparation::new(preparation, &constants, shape, device);
     let raw = Tensor::<1>::from_data(data, (device, DType::F32)).reshape([ROWS, channels, ny, nx]);
-    let by_operations = time(device, rounds, || Ok(operations.planes(raw.clone())))?;
+    let by_operations = time(device, rounds, || Ok(operations.prepare(raw.clone())))?;
 
     // Read once and written once; the mask's bits are a hundredth of it.
     let moved = |bytes: usize, seconds: &[f64]| {

@@ -12,7 +12,8 @@ use crate::planes::{Case, TINY};
 use anyhow::{Context, Result, anyhow, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
-use burn_om4::{ModelBatch, OceanBatcher, OceanDataset, Order, PlaneShape, Prefetch, PrefetchTo};
+use burn_om4::ocean::PlaneShape;
+use burn_om4::{ModelBatch, OceanBatcher, OceanDataset, Order, PrefetchTo};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Mixes every value with its place. The sign of a zero does not count.
@@ -37,11 +38,7 @@ fn checksums(batch: &ModelBatch) -> Result<[u64; 3]> {
 /// What the device shows when nothing is in a hurry: one batch after the other, buffers unharmed.
 fn expected(dataset: &OceanDataset, device: &Device) -> Result<Vec<[u64; 3]>> {
     let batcher = OceanBatcher::new(dataset.clone());
-    let prefetch = Prefetch {
-        batches: 0,
-        to: PrefetchTo::Auto,
-        ..AHEAD
-    };
+    let prefetch = AHEAD.with_batches(0).with_to(PrefetchTo::Auto);
     let loader = loader(batcher, Order::Sequential, 1, prefetch, device)?;
     loader.iter().map(|batch| checksums(&batch?)).collect()
 }

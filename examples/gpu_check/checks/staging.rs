@@ -15,7 +15,8 @@ use crate::planes::{Case, ONE_DEGREE, TINY};
 use crate::process::runner_seconds;
 use anyhow::{Context, Error, Result};
 use burn::data::dataloader::DataLoader;
-use burn_om4::{HostPool, OceanBatcher, OceanDataset, Order};
+use burn_om4::host::HostPool;
+use burn_om4::{OceanBatcher, OceanDataset, Order};
 use std::time::{Duration, Instant};
 
 /// Of the processor time that staging costs.

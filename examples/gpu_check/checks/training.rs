@@ -7,10 +7,11 @@ use crate::spread::Spread;
 use crate::train::Trainer;
 use anyhow::{Context, Result};
 use burn::data::dataloader::DataLoader;
+use burn_om4::device::is_cpu;
 use burn_om4::synth::SynthOptions;
 use burn_om4::{
-    DatasetOptions, OceanBatcher, OceanDataset, Om4Paths, Order, Prefetch, PrefetchTo, WindowSpec,
-    is_cpu, preset,
+    DatasetOptions, OceanBatcher, OceanDataset, Om4Paths, Order, PrefetchOptions, PrefetchTo,
+    WindowOptions, preset,
 };
 use samudra::{Grid, SamudraConfig};
 use std::path::Path;
@@ -45,7 +46,7 @@ fn write(folder: &Path, size: &Size) -> Result<OceanDataset> {
         .write(folder)?;
     let channels = |name| preset(name).with_context(|| format!("no preset {name}"));
     let options = DatasetOptions::new(channels("thermo_dynamic_5")?, channels("tau_hfds")?)
-        .with_window(WindowSpec::default().with_history(1).with_steps(2));
+        .with_window(WindowOptions::default().with_history(1).with_steps(2));
     Ok(OceanDataset::open(&Om4Paths::in_dir(folder), &options)?)
 }
 
@@ -77,10 +78,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     };
     let folder = tempfile::tempdir().context("a folder for a store")?;
     let dataset = write(folder.path(), &size)?;
-    let prefetch = Prefetch {
-        to: PrefetchTo::Auto,
-        ..AHEAD
-    };
+    let prefetch = AHEAD.with_to(PrefetchTo::Auto);
     let batcher = OceanBatcher::new(dataset);
     let loader = loader(batcher, Order::Shuffled, BATCH, prefetch, &bench.device)?;
     let context = loader.batcher().dataset().context(0);

@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::options::ReadMethod;
-use crate::zarr::files::open_file::{ChunkFiles, Decode, OpenFile, Room, more_than_encoded};
+use crate::zarr::files::open_file::{ChunkFiles, Decode, OpenFile, ReadBuffers, more_than_encoded};
 use crate::zarr::files::open_file::{read_error, tried};
 use crate::zarr::files::pread::{found, size, uninterrupted};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
@@ -62,7 +62,7 @@ impl Direct {
         };
         let file = direct.open_file(sample)?;
         let file = file.ok_or(io::ErrorKind::NotFound)?;
-        let buffer = &mut Room::default();
+        let buffer = &mut ReadBuffers::default();
         uninterrupted(|| file.read_at(buffer.aligned(direct.align(), direct.block), 0))?;
         Ok(direct)
     }
@@ -92,7 +92,7 @@ impl Direct {
         file: &File,
         offset: u64,
         length: usize,
-        room: &'a mut Room,
+        room: &'a mut ReadBuffers,
     ) -> io::Result<&'a [u8]> {
         let skip = (offset % self.block as u64) as usize;
         let start = offset - skip as u64;
@@ -117,7 +117,12 @@ impl ChunkFiles for Direct {
         1
     }
 
-    fn read_whole(&self, path: &Path, out: &mut [u8], room: &mut Room) -> io::Result<Option<u64>> {
+    fn read_whole(
+        &self,
+        path: &Path,
+        out: &mut [u8],
+        room: &mut ReadBuffers,
+    ) -> io::Result<Option<u64>> {
         let Some(mut file) = self.open_file(path)? else {
             return Ok(None);
         };
@@ -148,7 +153,7 @@ impl ChunkFiles for Direct {
         &self,
         path: &Path,
         likely: usize,
-        room: &mut Room,
+        room: &mut ReadBuffers,
         decode: &mut Decode<'_>,
     ) -> Result<Option<u64>> {
         let Some(file) = self.open_file(path).map_err(read_error)? else {
@@ -193,7 +198,7 @@ impl DirectFile {
         &self,
         offset: u64,
         length: usize,
-        room: &'a mut Room,
+        room: &'a mut ReadBuffers,
     ) -> io::Result<&'a [u8]> {
         self.asks.load(&self.file, offset, length, room)
     }

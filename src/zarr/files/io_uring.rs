@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::options::ReadMethod;
-use crate::zarr::files::open_file::{ChunkFiles, Decode, OpenFile, Room, more_than_encoded};
+use crate::zarr::files::open_file::{ChunkFiles, Decode, OpenFile, ReadBuffers, more_than_encoded};
 use crate::zarr::files::open_file::{read_error, tried};
 use crate::zarr::files::pread::Pread;
 use io_uring::squeue::Flags;
@@ -30,7 +30,7 @@ impl Rings {
     /// does not let this process use it, as the defaults of container runtimes do not.
     /// [`ErrorKind::Io`](crate::ErrorKind::Io): a sample is not there or cannot be read.
     pub(super) fn probe(samples: &mut dyn Iterator<Item = PathBuf>) -> Result<Self> {
-        let mut room = Room::default();
+        let mut room = ReadBuffers::default();
         for sample in samples {
             let read = read(&sample, &mut [IoSliceMut::new(&mut [0; 64])], &mut room);
             let read = read.and_then(|n| n.ok_or_else(|| io::ErrorKind::NotFound.into()));
@@ -46,7 +46,12 @@ impl ChunkFiles for Rings {
         2
     }
 
-    fn read_whole(&self, path: &Path, out: &mut [u8], room: &mut Room) -> io::Result<Option<u64>> {
+    fn read_whole(
+        &self,
+        path: &Path,
+        out: &mut [u8],
+        room: &mut ReadBuffers,
+    ) -> io::Result<Option<u64>> {
         // A byte more than wanted: a file that is too long shows itself.
         let mut spare = [0];
         let parts = &mut [IoSliceMut::new(out), IoSliceMut::new(&mut spare)];
@@ -63,7 +68,7 @@ impl ChunkFiles for Rings {
         &self,
         path: &Path,
         likely: usize,
-        room: &mut Room,
+        room: &mut ReadBuffers,
         decode: &mut Decode<'_>,
     ) -> Result<Option<u64>> {
         // Out of the room, because the ring is in it too.
@@ -98,7 +103,11 @@ fn again(e: &io::Error) -> bool {
 
 /// Reads the beginning of a file to `parts`, through the thread's ring; `None` when there is no
 /// file.
-fn read(path: &Path, parts: &mut [IoSliceMut<'_>], room: &mut Room) -> io::Result<Option<usize>> {
+fn read(
+    path: &Path,
+    parts: &mut [IoSliceMut<'_>],
+    room: &mut ReadBuffers,
+) -> io::Result<Option<usize>> {
     room.path.clear();
     room.path.extend_from_slice(path.as_os_str().as_bytes());
     room.path.push(0);

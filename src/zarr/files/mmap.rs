@@ -7,7 +7,7 @@
 
 use crate::error::Result;
 use crate::options::ReadMethod;
-use crate::zarr::files::open_file::{ChunkFiles, Decode, OpenFile, Room, read_error, tried};
+use crate::zarr::files::open_file::{ChunkFiles, Decode, OpenFile, ReadBuffers, read_error, tried};
 use crate::zarr::files::pread;
 #[cfg(target_os = "linux")]
 use memmap2::Advice;
@@ -41,7 +41,12 @@ impl ChunkFiles for Mapped {
         1
     }
 
-    fn read_whole(&self, path: &Path, out: &mut [u8], _: &mut Room) -> io::Result<Option<u64>> {
+    fn read_whole(
+        &self,
+        path: &Path,
+        out: &mut [u8],
+        _: &mut ReadBuffers,
+    ) -> io::Result<Option<u64>> {
         let Some(mapping) = Mapping::open(path, Wanted::Whole)? else {
             return Ok(None);
         };
@@ -55,7 +60,7 @@ impl ChunkFiles for Mapped {
         &self,
         path: &Path,
         _: usize,
-        _: &mut Room,
+        _: &mut ReadBuffers,
         decode: &mut Decode<'_>,
     ) -> Result<Option<u64>> {
         let Some(mapping) = Mapping::open(path, Wanted::Whole).map_err(read_error)? else {

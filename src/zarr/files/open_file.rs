@@ -30,7 +30,12 @@ pub(crate) trait ChunkFiles: fmt::Debug + Send + Sync {
 
     /// Fills `out` with a whole file and returns the file's size. Only when that is the size of
     /// `out` does `out` hold the file.
-    fn read_whole(&self, path: &Path, out: &mut [u8], room: &mut Room) -> io::Result<Option<u64>>;
+    fn read_whole(
+        &self,
+        path: &Path,
+        out: &mut [u8],
+        room: &mut ReadBuffers,
+    ) -> io::Result<Option<u64>>;
 
     /// Hands the bytes of a whole file to `decode`, and returns how many they are. `likely` is the
     /// size that they decode to. Where a read may have stopped early, bytes that do not decode are
@@ -42,7 +47,7 @@ pub(crate) trait ChunkFiles: fmt::Debug + Send + Sync {
         &self,
         path: &Path,
         likely: usize,
-        room: &mut Room,
+        room: &mut ReadBuffers,
         decode: &mut Decode<'_>,
     ) -> Result<Option<u64>>;
 
@@ -108,7 +113,7 @@ fn refuses(error: &io::Error) -> bool {
 
 /// What a thread keeps from file to file: bounded by the largest file.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct ReadBuffers {
     bytes: Vec<u8>,
     /// Made by the first read through it, gone with its thread.
     #[cfg(target_os = "linux")]
@@ -118,7 +123,7 @@ pub(crate) struct Room {
     pub(super) path: Vec<u8>,
 }
 
-impl Room {
+impl ReadBuffers {
     /// At least `length` bytes that hold anything. Only what a reused buffer lacks is zeroed.
     pub(super) fn at_least(&mut self, length: usize) -> &mut Vec<u8> {
         if self.bytes.len() < length {
@@ -162,7 +167,12 @@ impl OpenFile {
     }
 
     /// Fills `out` from byte `offset` on.
-    pub(crate) fn read_at(&self, out: &mut [u8], offset: u64, room: &mut Room) -> io::Result<()> {
+    pub(crate) fn read_at(
+        &self,
+        out: &mut [u8],
+        offset: u64,
+        room: &mut ReadBuffers,
+    ) -> io::Result<()> {
         match self {
             Self::Plain(file) => pread::read_exact_at(file, out, offset),
             _ => {
@@ -178,7 +188,7 @@ impl OpenFile {
         &'a self,
         offset: u64,
         length: usize,
-        room: &'a mut Room,
+        room: &'a mut ReadBuffers,
     ) -> io::Result<&'a [u8]> {
         match self {
             Self::Plain(file) => {
@@ -236,7 +246,7 @@ mod tests {
     fn whole_files_are_their_bytes_and_sizes() {
         let (_dir, files) = folder();
         for (method, reader) in all(&files[2].0) {
-            let mut room = Room::default();
+            let mut room = ReadBuffers::default();
             // Memory that is aligned for direct reads and memory that is not.
             let mut memory = vec![0u8; 400_000];
             let aligned = memory.as_ptr().align_offset(4096);
@@ -265,7 +275,7 @@ mod tests {
         for (method, reader) in all(&files[2].0) {
             for (path, bytes) in &files {
                 for likely in [0, 100, 4096, bytes.len(), 1_000_000] {
-                    let mut room = Room::default();
+                    let mut room = ReadBuffers::default();
                     let mut seen = Vec::new();
                     let mut decode = |encoded: &[u8]| {
                         seen = encoded.to_vec();
@@ -279,7 +289,7 @@ mod tests {
                     assert!(seen == *bytes, "{method}");
                 }
                 let mut refuse = |_: &[u8]| Err(Error::new(ErrorKind::Corrupt, "nonsense"));
-                let e = reader.decode_whole(path, 100, &mut Room::default(), &mut refuse);
+                let e = reader.decode_whole(path, 100, &mut ReadBuffers::default(), &mut refuse);
                 assert_eq!(e.unwrap_err().kind(), ErrorKind::Corrupt, "{method}");
             }
         }
@@ -289,7 +299,7 @@ mod tests {
     fn parts_are_the_bytes_there_and_end_where_the_file_does() {
         let (_dir, files) = folder();
         for (method, reader) in all(&files[2].0) {
-            let mut room = Room::default();
+            let mut room = ReadBuffers::default();
             for (path, bytes) in &files {
                 let file = reader.open(path).unwrap().unwrap();
                 let n = bytes.len();
@@ -336,7 +346,7 @@ mod tests {
         let (dir, files) = folder();
         std::fs::create_dir(dir.path().join("folder")).unwrap();
         for (method, reader) in all(&files[2].0) {
-            let mut room = Room::default();
+            let mut room = ReadBuffers::default();
             let mut whole = |name: &str| {
                 let path = dir.path().join(name);
                 reader.read_whole(&path, &mut [0; 10], &mut room)

@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::zarr::files::open_file::{
-    ChunkFiles, Decode, OpenFile, Room, more_than_encoded, read_error,
+    ChunkFiles, Decode, OpenFile, ReadBuffers, more_than_encoded, read_error,
 };
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read};
@@ -19,7 +19,12 @@ impl ChunkFiles for Pread {
         1
     }
 
-    fn read_whole(&self, path: &Path, out: &mut [u8], _: &mut Room) -> io::Result<Option<u64>> {
+    fn read_whole(
+        &self,
+        path: &Path,
+        out: &mut [u8],
+        _: &mut ReadBuffers,
+    ) -> io::Result<Option<u64>> {
         match open(path)? {
             Some(file) => read_whole(&file, out).map(Some),
             None => Ok(None),
@@ -30,7 +35,7 @@ impl ChunkFiles for Pread {
         &self,
         path: &Path,
         likely: usize,
-        room: &mut Room,
+        room: &mut ReadBuffers,
         decode: &mut Decode<'_>,
     ) -> Result<Option<u64>> {
         let Some(file) = open(path).map_err(read_error)? else {

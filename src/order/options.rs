@@ -84,7 +84,8 @@ impl fmt::Display for Order {
 /// What a [`Schedule`] is made from, beside the windows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct ScheduleSpec {
+#[non_exhaustive]
+pub struct ScheduleOptions {
     /// Which windows, in which order. Shuffled by default.
     pub order: Order,
     /// Every value is as good as any other. 0 by default.
@@ -100,7 +101,7 @@ pub struct ScheduleSpec {
     pub rank: usize,
 }
 
-impl Default for ScheduleSpec {
+impl Default for ScheduleOptions {
     fn default() -> Self {
         Self {
             order: Order::default(),
@@ -113,7 +114,51 @@ impl Default for ScheduleSpec {
     }
 }
 
-pub(crate) fn check(spec: &ScheduleSpec, groups: &Groups) -> Result<()> {
+impl ScheduleOptions {
+    /// Sets [`order`](Self::order).
+    #[must_use]
+    pub fn with_order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Sets [`seed`](Self::seed).
+    #[must_use]
+    pub fn with_seed(mut self, seed: i64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets [`batch_size`](Self::batch_size).
+    #[must_use]
+    pub fn with_batch_size(mut self, batch_size: usize) -> Self {
+        self.batch_size = batch_size;
+        self
+    }
+
+    /// Sets [`drop_last`](Self::drop_last).
+    #[must_use]
+    pub fn with_drop_last(mut self, drop_last: bool) -> Self {
+        self.drop_last = drop_last;
+        self
+    }
+
+    /// Sets [`world`](Self::world).
+    #[must_use]
+    pub fn with_world(mut self, world: usize) -> Self {
+        self.world = world;
+        self
+    }
+
+    /// Sets [`rank`](Self::rank).
+    #[must_use]
+    pub fn with_rank(mut self, rank: usize) -> Self {
+        self.rank = rank;
+        self
+    }
+}
+
+pub(crate) fn check(spec: &ScheduleOptions, groups: &Groups) -> Result<()> {
     let at_least_one = |what: &str, value: u64| match value {
         0 => Err(Error::config(format!("{what} must be at least 1")).found(0)),
         _ => Ok(()),
@@ -144,7 +189,7 @@ pub(crate) fn check(spec: &ScheduleSpec, groups: &Groups) -> Result<()> {
 pub(crate) fn check_custom(
     k: usize,
     batch: &[u64],
-    spec: &ScheduleSpec,
+    spec: &ScheduleOptions,
     groups: &Groups,
 ) -> Result<()> {
     if batch.is_empty() || batch.len() > spec.batch_size {

@@ -89,7 +89,7 @@ impl PlaneSource for MemorySource {
         self.rows
     }
 
-    fn plane(&self) -> PlaneShape {
+    fn shape(&self) -> PlaneShape {
         self.shape
     }
 
@@ -153,8 +153,8 @@ impl<S: PlaneSource> PlaneSource for FaultySource<S> {
         self.inner.rows()
     }
 
-    fn plane(&self) -> PlaneShape {
-        self.inner.plane()
+    fn shape(&self) -> PlaneShape {
+        self.inner.shape()
     }
 
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
