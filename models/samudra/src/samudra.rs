@@ -8,7 +8,7 @@ use crate::conv::{Conv, ConvShape};
 use crate::error::Result;
 use crate::grid::Grid;
 use crate::init::Init;
-use crate::slot::{Slot, Visit};
+use crate::state_walk::{Slot, Visit};
 use crate::unet::UNet;
 
 /// A Samudra ocean emulator: one step from the state at `hist + 1` times to the state at the

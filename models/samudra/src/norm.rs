@@ -6,7 +6,7 @@ use burn::tensor::{DType, Tensor};
 
 use crate::config::NormKind;
 use crate::init::Init;
-use crate::slot::{Constant, Slot, Visit};
+use crate::state_walk::{Constant, Slot, Visit};
 
 const EPSILON: f64 = 1e-5;
 const MOMENTUM: f64 = 0.1;

@@ -10,7 +10,7 @@ use burn::tensor::{DType, TensorData};
 
 use crate::error::{Error, Result, ShapeMismatch, WeightMismatch};
 use crate::samudra::Samudra;
-use crate::slot::{Constant, Slot};
+use crate::state_walk::{Constant, Slot};
 
 /// Named tensors, as PyTorch's `state_dict` holds them.
 ///

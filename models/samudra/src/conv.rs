@@ -6,10 +6,10 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 
 use crate::config::PointwiseKind;
+use crate::conv_shifted;
 use crate::init::Init;
 use crate::pad::wrap_longitude;
-use crate::shifted;
-use crate::slot::{Slot, Visit};
+use crate::state_walk::{Slot, Visit};
 
 /// A convolution with bias that keeps the grid's size: circular in longitude, zeros beyond the
 /// first and last latitude.
@@ -90,7 +90,7 @@ impl Conv {
         let (weight, bias) = (self.weight.val(), self.bias.val());
         match weight.dims()[2] {
             1 => same_everywhere(x, weight, bias),
-            _ if shifted::pays(&x) => shifted::convolve(x, weight, bias, self.dilation),
+            _ if conv_shifted::pays(&x) => conv_shifted::convolve(x, weight, bias, self.dilation),
             _ => native(x, weight, bias, self.dilation),
         }
     }

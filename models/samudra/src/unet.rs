@@ -9,7 +9,7 @@ use crate::block::ConvNeXtBlock;
 use crate::config::{SamudraConfig, UpsampleKind};
 use crate::init::Init;
 use crate::pad::centre;
-use crate::slot::Visit;
+use crate::state_walk::Visit;
 use crate::upsample::upsample;
 
 /// The backbone; the crate's documentation draws it.

@@ -8,7 +8,7 @@ use crate::config::{BlockSpec, SamudraConfig};
 use crate::conv::{Conv, ConvShape};
 use crate::init::Init;
 use crate::norm::Norm;
-use crate::slot::{Constant, Slot, Visit};
+use crate::state_walk::{Constant, Slot, Visit};
 
 /// Activations end here.
 const CAP: f32 = 10.0;
