@@ -39,6 +39,20 @@ pub trait Transform: Send + Sync {
     fn apply(&self, batch: ModelBatch, picks: &[Pick]) -> Result<ModelBatch>;
 }
 
+impl<T: Transform + ?Sized> Transform for Arc<T> {
+    fn name(&self) -> String {
+        (**self).name()
+    }
+
+    fn check(&self, context: &BatchContext) -> Result<()> {
+        (**self).check(context)
+    }
+
+    fn apply(&self, batch: ModelBatch, picks: &[Pick]) -> Result<ModelBatch> {
+        (**self).apply(batch, picks)
+    }
+}
+
 /// A loader's transform.
 #[derive(Clone)]
 pub(crate) struct Augment {
