@@ -1,20 +1,33 @@
 //! Ocean data for [Burn](https://burn.dev): OM4 Zarr stores in, batches for ocean emulators out.
 //!
 //! ```text
-//!  schedule ──▶ window ──▶ plan ──▶ store, reader ──▶ host ──▶ device ──▶ batch ──▶ the model
-//!  which        which      unique   planes, decoded   leased   normalise  input, boundary,
-//!  windows      rows       planes   in parallel       memory   and mask   label per step
+//!  order ─────▶ plan ──────▶ store ─────▶ host ──────▶ device ─────▶ loader ─────▶ the model
+//!  which        which        planes       leased       upload,       one batch     ModelBatch:
+//!  windows,     planes,      read and     memory,      normalise,    ahead, in     input, boundary,
+//!  by seed      each once    decoded      filled once  mask, gather  order         label per step
 //! ```
 //!
 //! A *plane* is one `(y, x)` field of one channel at one time. A *window* is a training sample: rows
 //! of the time axis that make inputs and labels of an autoregressive rollout. A batch of windows
 //! shows most of its planes several times; each is read, decoded, normalised and masked once.
 //!
-//! * [`OceanDataset`] opens stores and lays windows over them; it is a Burn `Dataset`.
-//! * [`OceanBatcher`] plans, reads and prepares a batch; it is a Burn `Batcher`.
-//! * [`OceanLoader`] does so ahead of the model, in the order of a [`Schedule`]; it is a Burn
-//!   `DataLoader`.
-//! * [`ModelBatch`] is what the model gets: `(batch, time*channel, y, x)`, float32.
+//! Modules are the stages of the data, and folders of the source bear the same names:
+//!
+//! | stage | what happens there | start at |
+//! |---|---|---|
+//! | [`ocean`] | the vocabulary: channels, time, grid, masks, planes | [`ocean::PlaneSource`] |
+//! | [`order`] | which windows make batch k of epoch e | [`Schedule`] |
+//! | [`plan`] | which planes a batch needs, and where each goes | [`plan::BatchPlan`] |
+//! | [`prepare`] | the arithmetic: normalise, mask, round | [`prepare::Preparation`] |
+//! | [`store`] | an OM4 store opened, checked, read | [`store::Store`] |
+//! | [`dataset`] | windows over one or several sources | [`OceanDataset`] |
+//! | [`host`] | page-locked or ordinary memory, leased and returned | [`host::HostPool`] |
+//! | [`device`] | upload, kernel, tensors | [`ModelBatch`] |
+//! | [`augment`] | batches changed on their device, by keys | [`augment::Transform`] |
+//! | [`loader`] | passes ahead of the model, exact resume | [`OceanLoader`] |
+//! | [`observe`] | counters, waits, a timeline | [`LoaderCounters`] |
+//!
+//! What a training program names is re-exported here; all else is found under its stage.
 //!
 //! ```
 //! # use burn_om4::synth::SynthOptions;
@@ -27,11 +40,8 @@
 //! let options = DatasetOptions::new(parse_channels("thetao_0, zos")?, parse_channels("hfds")?)
 //!     .with_window(WindowOptions::default().with_history(1).with_steps(2));
 //! let dataset = OceanDataset::open(&Om4Paths::in_dir(dir), &options)?;
-//! let spec = ScheduleOptions::default().with_batch_size(3);
-//! let schedule = Schedule::new(spec, dataset.groups())?;
 //! let device = DeviceChoice::Cpu.open()?;
-//! let batcher = OceanBatcher::new(dataset);
-//! let loader = OceanLoader::new(batcher, schedule, PrefetchOptions::default(), &device)?;
+//! let loader = OceanLoader::builder(dataset).batch_size(3).shuffle(15).build(&device)?;
 //! for batch in loader.iter() {
 //!     let batch = batch?;
 //!     assert_eq!(batch.input(0)?.dims()[1..], [2 * 2, 6, 12]);
@@ -41,7 +51,9 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! Anything else that holds planes can take the place of a store by implementing [`PlaneSource`](ocean::PlaneSource).
+//! [`OceanDataset`] is a Burn `Dataset` of windows, [`OceanBatcher`] a `Batcher`, [`OceanLoader`] a
+//! `DataLoader`: each works with Burn's own counterparts, and says what those cannot promise. Anything
+//! else that holds planes takes the place of a store by implementing [`ocean::PlaneSource`].
 //!
 //! Every failure is an [`Error`] that names store, array, chunk and time row. The crate does not
 //! panic on what users or stores give it; where a Burn trait leaves no other way out, its method says
