@@ -31,7 +31,9 @@ use std::sync::Arc;
 /// # let dir = temp.path();
 /// # SynthOptions::new(6, 12).with_levels(2).with_rows(12).write(dir)?;
 /// use burn::data::dataloader::DataLoader;
-/// use burn_om4::{DatasetOptions, DeviceChoice, OceanDataset, OceanLoader, Om4Paths, parse_channels};
+/// use burn_om4::{
+///     DatasetOptions, DeviceChoice, OceanDataset, OceanLoader, Om4Paths, parse_channels,
+/// };
 ///
 /// let options = DatasetOptions::new(parse_channels("thetao_0, zos")?, parse_channels("hfds")?);
 /// let dataset = OceanDataset::open(&Om4Paths::in_dir(dir), &options)?;

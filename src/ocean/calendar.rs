@@ -9,7 +9,8 @@ use std::str::FromStr;
 /// The text form, also in serde, is the CF name.
 ///
 /// ```
-/// use burn_om4::{Calendar, Date};
+/// use burn_om4::Date;
+/// use burn_om4::ocean::Calendar;
 /// let calendar: Calendar = "365_day".parse()?;
 /// assert_eq!((calendar, calendar.name()), (Calendar::NoLeap, "noleap"));
 /// let leap_day: Date = "2000-02-29".parse()?;

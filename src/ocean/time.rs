@@ -42,7 +42,7 @@ impl TimeValues {
 /// A decoded time axis: at least one row, strictly increasing, to the microsecond.
 ///
 /// ```
-/// use burn_om4::{TimeAxis, TimeValues};
+/// use burn_om4::ocean::{TimeAxis, TimeValues};
 /// let values = TimeValues::Int(vec![0, 5, 10, 15]);
 /// let time = TimeAxis::decode(&values, "days since 1975-01-03 12:00:00", "julian")?;
 /// assert_eq!(time.label(2), "1975-01-13T12:00");

@@ -31,9 +31,14 @@ use std::sync::Arc;
 /// The batches of one rank, for every epoch. Cheap to clone.
 ///
 /// ```
-/// use burn_om4::{Groups, Order, Schedule, ScheduleOptions};
-/// let spec = ScheduleOptions::default().with_order(Order::Sequential).with_batch_size(4).with_world(2).with_rank(1);
-/// let schedule = Schedule::new(spec, Groups::single(10)?)?;
+/// use burn_om4::{Order, Schedule, ScheduleOptions};
+/// use burn_om4::order::Groups;
+/// let options = ScheduleOptions::default()
+///     .with_order(Order::Sequential)
+///     .with_batch_size(4)
+///     .with_world(2)
+///     .with_rank(1);
+/// let schedule = Schedule::new(options, Groups::single(10)?)?;
 /// // Three batches for two ranks: the second one is padded from the beginning.
 /// let batches: Vec<Vec<u64>> = schedule.epoch(0).iter_from(0).collect();
 /// assert_eq!(batches, [vec![4, 5, 6, 7], vec![0, 1, 2, 3]]);
@@ -142,7 +147,8 @@ impl Schedule {
     /// deals all windows anew in every epoch ([`Order::Samudra`] does not).
     ///
     /// ```
-    /// use burn_om4::{Groups, Schedule, ScheduleOptions, Shard};
+    /// use burn_om4::{Schedule, ScheduleOptions};
+    /// use burn_om4::order::{Groups, Shard};
     /// let whole = Schedule::new(ScheduleOptions::default(), Groups::single(19)?)?;
     /// let second = whole.shard(Shard { index: 1, count: 2 })?;
     /// assert_eq!((second.options().world, second.options().rank, second.steps()), (2, 1, 10));

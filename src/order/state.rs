@@ -38,7 +38,8 @@ pub struct Position {
 /// epoch it always is: the new run starts with the next one.
 ///
 /// ```
-/// use burn_om4::{Fingerprint, Groups, LoaderState, Position, Schedule, ScheduleOptions};
+/// use burn_om4::{LoaderState, Schedule, ScheduleOptions};
+/// use burn_om4::order::{Fingerprint, Groups, Position};
 /// let store = Fingerprint::default();
 /// let with = |batch_size, world| {
 ///     let spec = ScheduleOptions::default().with_batch_size(batch_size).with_world(world);

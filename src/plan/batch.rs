@@ -71,7 +71,8 @@ impl Gather {
 /// What one batch reads, and how its tensors are put together from it.
 ///
 /// ```
-/// use burn_om4::{BatchPlan, Inputs, Labels, WindowOptions};
+/// use burn_om4::{Inputs, WindowOptions};
+/// use burn_om4::plan::{BatchPlan, Labels};
 /// let spec = WindowOptions::default().with_steps(4);
 /// let plan = BatchPlan::new(&spec, &[7], 77, 3, Inputs::First, Labels::Shared)?;
 /// assert_eq!(plan.prognostic.rows, (7..17).collect::<Vec<_>>());

@@ -8,7 +8,8 @@ use crate::options::Strictness;
 /// [`Statistics::open`](crate::store::Statistics::open).
 ///
 /// ```
-/// use burn_om4::{OpenOptions, Strictness};
+/// use burn_om4::Strictness;
+/// use burn_om4::store::OpenOptions;
 /// assert_eq!(OpenOptions::default().strictness, Strictness::Strict);
 /// let options = OpenOptions::default().with_strictness(Strictness::Lenient);
 /// assert_eq!(options.strictness, Strictness::Lenient);

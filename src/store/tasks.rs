@@ -107,7 +107,7 @@ impl ReadTask {
 /// them. The tasks are in the order of their first planes.
 ///
 /// ```
-/// use burn_om4::{ArrayLayout, ChannelSlot, read_tasks};
+/// use burn_om4::store::{ArrayLayout, ChannelSlot, read_tasks};
 /// let compact = ArrayLayout {
 ///     name: "thetao".into(),
 ///     shape: vec![19, 4745, 180, 360],

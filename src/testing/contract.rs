@@ -23,7 +23,8 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// ```
 /// use burn_om4::testing::{MemorySource, check_source};
-/// use burn_om4::{PlaneShape, parse_channels};
+/// use burn_om4::parse_channels;
+/// use burn_om4::ocean::PlaneShape;
 ///
 /// let shape = PlaneShape { ny: 2, nx: 3 };
 /// let channels = parse_channels("zos, hfds")?;
@@ -307,7 +308,8 @@ fn check_sink_errors(source: &dyn PlaneSource, rows: &[usize], channels: &[usize
 ///
 /// ```
 /// use burn_om4::testing::{MemorySource, PurityProbe};
-/// use burn_om4::{PlaneShape, PlaneSource, parse_channels};
+/// use burn_om4::parse_channels;
+/// use burn_om4::ocean::{PlaneShape, PlaneSource};
 ///
 /// let shape = PlaneShape { ny: 2, nx: 3 };
 /// let source = MemorySource::new(parse_channels("zos")?, 9, shape, |row, _, _| row as f32);
