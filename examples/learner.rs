@@ -6,10 +6,6 @@
 //!
 //! It learns the small ocean of `samudra_train` for a moment; that example has the whole recipe.
 
-#[allow(dead_code)]
-#[path = "samudra_train/ocean.rs"]
-mod ocean;
-
 use anyhow::{Context, Result};
 use burn::module::Module;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
@@ -22,7 +18,9 @@ use burn_om4::{
     DatasetOptions, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
     PrefetchOptions, Schedule, ScheduleOptions, parse_channels,
 };
-use samudra::{Grid, RolloutStep, Samudra, SamudraConfig, clip_total_norm};
+use samudra::{Grid, Samudra, SamudraConfig, clip_total_norm};
+use samudra_training::demo;
+use samudra_training::trainer::rollout_steps;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,14 +51,10 @@ impl Adaptor<LossInput> for Outcome {
 
 impl Emulator {
     fn loss(&self, batch: &ModelBatch) -> Outcome {
-        let steps = (0..batch.steps()).map(|step| RolloutStep {
-            boundary: batch.boundary(step),
-            label: batch.label(step),
-        });
         let input = batch.input(0).expect("every batch has its first input");
         let loss = self
             .network
-            .rollout_loss(input, steps, batch.label_mask(), None);
+            .rollout_loss(input, rollout_steps(batch), batch.label_mask(), None);
         Outcome { loss: loss.total }
     }
 }
@@ -97,7 +91,7 @@ impl InferenceStep for Emulator {
 
 /// A loader over some days of the store in `dir`.
 fn loader(dir: &Path, days: &str, order: Order, device: &Device) -> Result<OceanLoader> {
-    let [prognostic, boundary] = [ocean::PROGNOSTIC, ocean::BOUNDARY].map(parse_channels);
+    let [prognostic, boundary] = [demo::PROGNOSTIC, demo::BOUNDARY].map(parse_channels);
     let options = DatasetOptions::new(prognostic?, boundary?).with_time(days.parse()?);
     let dataset = OceanDataset::open(&Om4Paths::in_dir(dir), &options)?;
     let spec = ScheduleOptions::default()
@@ -144,10 +138,9 @@ pub fn train(dir: &Path, out: &Path, days: [&str; 2], epochs: usize) -> Result<E
     }
 }
 
-#[allow(dead_code)]
 fn main() -> Result<()> {
     let store = Path::new("target/demo_ocean");
-    ocean::write_demo(store, |_| ())?;
+    demo::write_demo(store, |_| ())?;
     let out = Path::new("target/learner");
     // A year, and a season to validate on.
     let days = ["2001-01-01..2001-12-31", "2004-01-01..2004-03-31"];
@@ -156,4 +149,21 @@ fn main() -> Result<()> {
     emulator.network.state_dict().write_safetensors(&weights)?;
     println!("wrote {}", weights.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{demo, train};
+
+    #[test]
+    fn burns_learner_trains_on_the_loader() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, out) = (dir.path().join("store"), dir.path().join("out"));
+        demo::write_demo(&store, |_| ()).unwrap();
+        let days = ["2001-01-01..2001-03-01", "2004-01-01..2004-02-01"];
+        train(&store, &out, days, 2).unwrap();
+        assert!(out.join("checkpoint/model-2.bpk").is_file());
+        let log = std::fs::read_to_string(out.join("valid/epoch-2/Loss.log")).unwrap();
+        assert!(!log.trim().is_empty());
+    }
 }

@@ -41,7 +41,9 @@ struct Args {
 struct Oracle {
     config: OriginalModel,
     grid: [usize; 2],
-    hist: usize,
+    /// The file's own word is `hist`.
+    #[serde(rename = "hist")]
+    history: usize,
     n_prognostic_vars: usize,
     n_boundary_vars: usize,
 }
@@ -57,7 +59,7 @@ fn main() -> Result<()> {
     let config = oracle.config.into_config(
         oracle.n_prognostic_vars,
         oracle.n_boundary_vars,
-        oracle.hist,
+        oracle.history,
     )?;
     let [ny, nx] = oracle.grid;
     let lat: Array<f64> = read(&args.dir.join("lat.npy"))?;

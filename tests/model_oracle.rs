@@ -25,7 +25,9 @@ fn recordings(name: &str) -> Option<PathBuf> {
 struct Oracle {
     config: OriginalModel,
     grid: [usize; 2],
-    hist: usize,
+    /// The file's own word is `hist`.
+    #[serde(rename = "hist")]
+    history: usize,
     n_prognostic_vars: usize,
     n_boundary_vars: usize,
     loss: String,
@@ -62,7 +64,7 @@ impl Fixture {
             .into_config(
                 oracle.n_prognostic_vars,
                 oracle.n_boundary_vars,
-                oracle.hist,
+                oracle.history,
             )
             .unwrap();
         let [ny, nx] = oracle.grid;

@@ -20,18 +20,14 @@ mod checks;
 mod cuda;
 mod guard;
 mod loaders;
-#[allow(dead_code)]
-#[path = "../samudra_train/optimiser.rs"]
-mod optimiser;
 mod options;
 mod planes;
 mod process;
 mod report;
 mod run;
 mod spread;
-#[allow(dead_code)]
-#[path = "../samudra_train/train.rs"]
-mod train;
+#[cfg(test)]
+mod tests;
 
 use clap::Parser;
 use std::process::ExitCode;

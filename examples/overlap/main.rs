@@ -11,6 +11,8 @@
 //! ```
 
 mod picture;
+#[cfg(test)]
+mod tests;
 
 use anyhow::{Context, Result, ensure};
 use burn::data::dataloader::DataLoader;

@@ -4,16 +4,15 @@ use crate::bench::Bench;
 use crate::check::{Finding, Outcome, Verdict, not_run};
 use crate::loaders::{AHEAD, loader};
 use crate::spread::Spread;
-use crate::train::Trainer;
 use anyhow::{Context, Result};
 use burn::data::dataloader::DataLoader;
 use burn_om4::device::is_cpu;
 use burn_om4::synth::SynthOptions;
 use burn_om4::{
-    DatasetOptions, OceanBatcher, OceanDataset, Om4Paths, Order, PrefetchOptions, PrefetchTo,
-    WindowOptions, preset,
+    DatasetOptions, OceanBatcher, OceanDataset, Om4Paths, Order, PrefetchTo, WindowOptions, preset,
 };
 use samudra::{Grid, SamudraConfig};
+use samudra_training::trainer::Trainer;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -83,7 +82,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
     let loader = loader(batcher, Order::Shuffled, BATCH, prefetch, &bench.device)?;
     let context = loader.batcher().dataset().context(0);
     let config = SamudraConfig::new(context.prognostic().len(), context.boundary().len())
-        .with_hist(1)
+        .with_history(1)
         .with_dilations((0..size.widths.len()).map(|level| 1 << level).collect())
         .with_widths(size.widths.clone());
     let grid = Grid::new(size.grid.0, size.grid.1);

@@ -79,10 +79,11 @@ pub enum Precision {
 /// ```
 /// use samudra::{NormKind, SamudraConfig};
 ///
-/// let config = SamudraConfig::v2().with_hist(0).with_norm(NormKind::Instance);
+/// let config = SamudraConfig::v2().with_history(0).with_norm(NormKind::Instance);
 /// assert_eq!(config.in_channels(), 77 + 4);
 /// assert_eq!(config.out_channels(), 77);
 /// ```
+// No `#[derive(Config)]`: what it derives (burn-derive 0.22.1) accepts unknown keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamudraConfig {
@@ -90,8 +91,9 @@ pub struct SamudraConfig {
     pub prognostic_vars: usize,
     /// Boundary variables at one time.
     pub boundary_vars: usize,
-    /// Earlier times that the input holds beside the current one.
-    pub hist: usize,
+    /// Earlier times that the input holds beside the current one; `hist` in older files.
+    #[serde(alias = "hist")]
+    pub history: usize,
     /// Output channels of the blocks on the way down, one per level.
     pub widths: Vec<usize>,
     /// Dilations of the 3 x 3 convolutions, one per level.
@@ -130,12 +132,12 @@ macro_rules! with {
 }
 
 impl SamudraConfig {
-    /// The defaults of the v2 network for other channels: hist 1, batch norm, zonally periodic.
+    /// The defaults of the v2 network for other channels: history 1, batch norm, zonally periodic.
     pub fn new(prognostic_vars: usize, boundary_vars: usize) -> Self {
         Self {
             prognostic_vars,
             boundary_vars,
-            hist: 1,
+            history: 1,
             widths: vec![280, 380, 480, 520],
             dilations: vec![1, 2, 4, 8],
             upscale_factor: 2,
@@ -182,7 +184,7 @@ impl SamudraConfig {
 
     with! {
         /// Sets the number of earlier times in the input.
-        with_hist(hist: usize);
+        with_history(history: usize);
         /// Sets the widths, one per level.
         with_widths(widths: Vec<usize>);
         /// Sets the dilations, one per level.
@@ -211,15 +213,15 @@ impl SamudraConfig {
 
     /// Times in the input, and in the output.
     pub fn times(&self) -> usize {
-        self.hist + 1
+        self.history + 1
     }
 
-    /// Channels of the prognostic input, and of the output: `(hist + 1) * prognostic_vars`.
+    /// Channels of the prognostic input, and of the output: `(history + 1) * prognostic_vars`.
     pub fn out_channels(&self) -> usize {
         self.times() * self.prognostic_vars
     }
 
-    /// Channels of the boundary input: `(hist + 1) * boundary_vars`.
+    /// Channels of the boundary input: `(history + 1) * boundary_vars`.
     pub fn boundary_channels(&self) -> usize {
         self.times() * self.boundary_vars
     }

@@ -1,13 +1,13 @@
 //! The Samudra ocean emulators (m2lines) as Burn modules.
 //!
-//! A Samudra network maps the ocean at `hist + 1` times, and what drives it (wind, heat), to the
-//! ocean at the `hist + 1` times after. It is a U-Net of convolutions that know the globe: rows
+//! A Samudra network maps the ocean at `history + 1` times, and what drives it (wind, heat), to the
+//! ocean at the `history + 1` times after. It is a U-Net of convolutions that know the globe: rows
 //! close on themselves, and beyond the poles there are zeros. Networks, losses and recipe are
 //! numerically those of the PyTorch originals, and their weights load.
 //!
 //! ```text
-//!  prognostic  (batch, (hist+1) P, y, x) ---+
-//!  boundary    (batch, (hist+1) B, y, x) ---+--> channels together
+//!  prognostic  (batch, (history+1) P, y, x) +
+//!  boundary    (batch, (history+1) B, y, x) +--> channels together
 //!  positional, coordinates (optional) ------+          |
 //!                                                      v
 //!  level 0   block d0 ---------------------- + -> block d1 --> decoder 3x3 --> land = 0 --> next

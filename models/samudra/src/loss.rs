@@ -42,9 +42,9 @@ pub fn channel_mse(prediction: Tensor<4>, target: Tensor<4>, mask: Tensor<3, Boo
 /// What one step of a rollout is run under and compared with.
 #[derive(Clone, Debug)]
 pub struct RolloutStep {
-    /// `(batch, (hist + 1) * boundary_vars, y, x)`.
+    /// `(batch, (history + 1) * boundary_vars, y, x)`.
     pub boundary: Tensor<4>,
-    /// `(batch, (hist + 1) * prognostic_vars, y, x)`.
+    /// `(batch, (history + 1) * prognostic_vars, y, x)`.
     pub label: Tensor<4>,
 }
 
@@ -146,7 +146,7 @@ impl DynamicWeights {
         }
     }
 
-    /// One weight per channel, `((hist + 1) * prognostic_vars)`.
+    /// One weight per channel, `((history + 1) * prognostic_vars)`.
     pub fn per_channel(&self) -> Tensor<1> {
         self.weights.clone().repeat(&[self.times])
     }
@@ -159,7 +159,7 @@ impl DynamicWeights {
     /// Moves the weights, after an optimiser step.
     ///
     /// `single_step` is the unweighted [`channel_mse`] of the first step,
-    /// `((hist + 1) * prognostic_vars)`, of the network as it is now, in training mode: the
+    /// `((history + 1) * prognostic_vars)`, of the network as it is now, in training mode: the
     /// original runs an extra forward pass for it, which batch norm's running statistics see.
     pub fn update(&mut self, single_step: Tensor<1>) {
         let vars = self.weights.dims()[0];

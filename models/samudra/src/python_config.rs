@@ -127,7 +127,7 @@ impl OriginalModel {
         self,
         prognostic_vars: usize,
         boundary_vars: usize,
-        hist: usize,
+        history: usize,
     ) -> Result<SamudraConfig> {
         let unet = self.unet;
         let block = unet.core_block;
@@ -165,7 +165,7 @@ impl OriginalModel {
         let config = SamudraConfig {
             prognostic_vars,
             boundary_vars,
-            hist,
+            history,
             widths: unet.ch_width,
             dilations: unet.dilation,
             upscale_factor: block.upscale_factor,

@@ -11,8 +11,8 @@ use crate::init::Init;
 use crate::state_walk::{Slot, Visit};
 use crate::unet::UNet;
 
-/// A Samudra ocean emulator: one step from the state at `hist + 1` times to the state at the
-/// `hist + 1` times after.
+/// A Samudra ocean emulator: one step from the state at `history + 1` times to the state at the
+/// `history + 1` times after.
 ///
 /// Built by [`SamudraConfig::init`]. On an autodiff device, as long as training is on, batch norm
 /// uses and collects statistics of the batch; [`valid()`](Module::valid) gives the network for
@@ -88,9 +88,9 @@ impl Samudra {
 
     /// One step.
     ///
-    /// - `prognostic`: `(batch, (hist + 1) * prognostic_vars, y, x)`, normalised, float32.
-    /// - `boundary`: `(batch, (hist + 1) * boundary_vars, y, x)`, normalised, float32.
-    /// - `mask`: `((hist + 1) * prognostic_vars, y, x)`, true where the output is ocean.
+    /// - `prognostic`: `(batch, (history + 1) * prognostic_vars, y, x)`, normalised, float32.
+    /// - `boundary`: `(batch, (history + 1) * boundary_vars, y, x)`, normalised, float32.
+    /// - `mask`: `((history + 1) * prognostic_vars, y, x)`, true where the output is ocean.
     ///
     /// Returns the next state in the shape of `prognostic`, zero on land; with
     /// [`Prediction::Residual`], the input plus the masked output, so that land keeps the

@@ -1,4 +1,4 @@
-//! Adam as the recipe has it, whose saved moments are read back on any machine.
+//! The optimiser: Adam as the recipe has it, whose saved moments are read back on any machine.
 
 use burn::optim::{
     Adam, AdamConfig, AdamState, ModuleOptimizer, Optimizer, RecordState, StateSink, StateSource,

@@ -1,4 +1,4 @@
-//! When a run is to end before it is finished: after the step that is under way.
+//! Signals that end a run before it is finished: after the step that is under way.
 
 use anyhow::Result;
 use std::fmt;
@@ -32,12 +32,12 @@ impl Stop {
         Ok(stop)
     }
 
-    /// As a signal does. For the tests, which share this file.
-    #[allow(dead_code)]
+    /// Asks to stop, as a signal does.
     pub fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it was asked to.
     pub fn requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -46,6 +46,7 @@ impl Stop {
 /// The run was asked to stop, and has saved where it is.
 #[derive(Debug)]
 pub struct Interrupted {
+    /// What it can go on from.
     pub checkpoint: PathBuf,
 }
 

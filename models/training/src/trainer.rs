@@ -1,4 +1,4 @@
-//! One optimiser step after the other.
+//! The trainer: one optimiser step after the other.
 //!
 //! ```text
 //!  batch --> rollout --> mean squared error --> gradients --> clip to norm 1 --> Adam --> average

@@ -1,56 +1,18 @@
-//! The training example's pieces, and the Learner example, on stores of a few cells.
+//! Whole runs and their parts, on stores of a few cells.
 
-#![allow(dead_code)]
-// Two examples are included, and both include the small ocean.
-#![allow(clippy::duplicate_mod)]
-
-#[path = "../examples/samudra_train/checkpoint.rs"]
-mod checkpoint;
-#[path = "../examples/samudra_train/data.rs"]
-mod data;
-#[path = "../examples/samudra_train/learn.rs"]
-mod learn;
-#[path = "../examples/learner.rs"]
-mod learner;
-#[path = "../examples/samudra_train/maps.rs"]
-mod maps;
-#[path = "../examples/samudra_train/model.rs"]
-mod model;
-#[path = "../examples/samudra_train/ocean.rs"]
-mod ocean;
-#[path = "../examples/samudra_train/optimiser.rs"]
-mod optimiser;
-#[path = "../examples/samudra_train/options.rs"]
-mod options;
-#[path = "../examples/samudra_train/pictures.rs"]
-mod pictures;
-#[path = "../examples/samudra_train/progress.rs"]
-mod progress;
-#[path = "../examples/samudra_train/ranks.rs"]
-mod ranks;
-#[path = "../examples/samudra_train/report.rs"]
-mod report;
-#[path = "../examples/samudra_train/run.rs"]
-mod run;
-#[path = "../examples/samudra_train/score.rs"]
-mod score;
-#[path = "../examples/samudra_train/stop.rs"]
-mod stop;
-#[path = "../examples/samudra_train/train.rs"]
-mod train;
-
-#[path = "samudra_train/resume.rs"]
 mod resume;
-#[path = "samudra_train/trace.rs"]
 mod trace;
 
 use burn::tensor::Device;
 use burn_om4::Channel;
 use burn_om4::synth::{Field, SynthOptions, field};
 use clap::Parser;
-use data::{Loaders, PUBLISHED, Task};
-use options::Options;
-use score::validate;
+use samudra_training::data::{Loaders, PUBLISHED, Task};
+use samudra_training::network;
+use samudra_training::options::Options;
+use samudra_training::run::run;
+use samudra_training::score::validate;
+use samudra_training::signals::Stop;
 use serde_json::Value;
 use std::path::Path;
 
@@ -115,7 +77,7 @@ fn a_run_learns_and_reports() {
         dir.path(),
         &["--steps", "2", "--epochs", "8", "--batch-size", "3"],
     );
-    let outcome = run::run(&options, &stop::Stop::default()).unwrap();
+    let outcome = run(&options, &Stop::default()).unwrap();
     assert!(!outcome.demo);
 
     let read = |name: &str| std::fs::read(dir.path().join("out").join(name)).unwrap();
@@ -202,13 +164,13 @@ fn persistence_is_the_last_input_weighted_by_area() {
 
     let options = options(
         dir.path(),
-        &["--steps", "2", "--hist", "2", "--stride", "2"],
+        &["--steps", "2", "--history", "2", "--stride", "2"],
     );
     let loaders = open(&options);
     let context = loaders.validation.batcher().dataset().context(0);
     let device = Device::flex();
-    let network = model::config(options.model, context)
-        .init(&model::grid(context.grid()), 1, &device)
+    let network = network::config(options.model, context)
+        .init(&network::grid(context.grid()), 1, &device)
         .unwrap();
     let scores = validate(&network, &loaders.validation, &device).unwrap();
     // The last 20 rows; a window spans 17.
@@ -237,7 +199,7 @@ fn options_that_cannot_be_are_refused_with_a_word() {
     let dir = tempfile::tempdir().unwrap();
     write_store(dir.path());
     let refused = |more: &[&str]| {
-        let error = run::run(&options(dir.path(), more), &stop::Stop::default())
+        let error = run(&options(dir.path(), more), &Stop::default())
             .err()
             .unwrap();
         format!("{error:#}")
@@ -247,10 +209,7 @@ fn options_that_cannot_be_are_refused_with_a_word() {
     assert!(message.contains("no window fits"), "{message}");
     let mut other = options(dir.path(), &[]);
     other.prognostic = Some("so_0".parse().unwrap());
-    let message = format!(
-        "{:#}",
-        run::run(&other, &stop::Stop::default()).err().unwrap()
-    );
+    let message = format!("{:#}", run(&other, &Stop::default()).err().unwrap());
     assert!(message.contains("so_0"), "{message}");
     let message = refused(&["--lr", "0"]);
     assert!(message.contains("--lr"), "{message}");
@@ -259,23 +218,8 @@ fn options_that_cannot_be_are_refused_with_a_word() {
     assert!(message.contains("smaller --lr"), "{message}");
 
     let nowhere = options(&dir.path().join("nowhere"), &[]);
-    let message = format!(
-        "{:#}",
-        run::run(&nowhere, &stop::Stop::default()).err().unwrap()
-    );
+    let message = format!("{:#}", run(&nowhere, &Stop::default()).err().unwrap());
     assert!(message.contains("OM4.zarr"), "{message}");
     let half = ["samudra_train", "--train-time", "2001-01-01..2001-02-01"];
     assert!(Options::try_parse_from(half).is_err());
-}
-
-#[test]
-fn burns_learner_trains_on_the_loader() {
-    let dir = tempfile::tempdir().unwrap();
-    let (store, out) = (dir.path().join("store"), dir.path().join("out"));
-    ocean::write_demo(&store, |_| ()).unwrap();
-    let days = ["2001-01-01..2001-03-01", "2004-01-01..2004-02-01"];
-    learner::train(&store, &out, days, 2).unwrap();
-    assert!(out.join("checkpoint/model-2.bpk").is_file());
-    let log = std::fs::read_to_string(out.join("valid/epoch-2/Loss.log")).unwrap();
-    assert!(!log.trim().is_empty());
 }

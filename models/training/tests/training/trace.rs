@@ -1,8 +1,9 @@
 //! The timeline of a training run.
 
-use crate::options::Options;
-use crate::stop::{Interrupted, Stop};
-use crate::{options, run, write_store};
+use crate::{options, write_store};
+use samudra_training::options::Options;
+use samudra_training::run::run;
+use samudra_training::signals::{Interrupted, Stop};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -45,7 +46,7 @@ fn lanes(dir: &Path) -> BTreeMap<String, Vec<u64>> {
 fn every_training_batch_has_a_span_in_each_lane() {
     let dir = tempfile::tempdir().unwrap();
     write_store(dir.path());
-    run::run(&asked(dir.path(), &[]), &Stop::default()).unwrap();
+    run(&asked(dir.path(), &[]), &Stop::default()).unwrap();
     let lanes = lanes(dir.path());
     let epochs: Vec<u64> = (0..BATCHES).chain(0..BATCHES).collect();
     for lane in ["host read", "prepare", "model"] {
@@ -62,7 +63,7 @@ fn a_run_that_is_told_to_stop_leaves_its_trace() {
     write_store(dir.path());
     let stop = Stop::default();
     stop.request();
-    let error = run::run(&asked(dir.path(), &[]), &stop).err().unwrap();
+    let error = run(&asked(dir.path(), &[]), &stop).err().unwrap();
     assert!(error.is::<Interrupted>(), "{error:#}");
     let lanes = lanes(dir.path());
     assert_eq!(
@@ -78,7 +79,7 @@ fn a_trace_that_cannot_be_written_is_refused_before_training() {
     write_store(dir.path());
     let mut options = asked(dir.path(), &[]);
     options.trace = Some(dir.path().join("nowhere/trace.json"));
-    let error = run::run(&options, &Stop::default()).err().unwrap();
+    let error = run(&options, &Stop::default()).err().unwrap();
     assert!(format!("{error:#}").contains("nowhere"), "{error:#}");
     assert!(!dir.path().join("out").exists(), "nothing was trained");
 }

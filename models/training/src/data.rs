@@ -1,6 +1,6 @@
-//! From options to loaders.
+//! The data: from options to loaders that train and validate.
 
-use crate::options::Options;
+use crate::options::{Channels, Options};
 use anyhow::{Context, Result, bail, ensure};
 use burn::tensor::Device;
 use burn_om4::{
@@ -12,18 +12,27 @@ use std::path::Path;
 /// What to learn: a store, its channels, and its days.
 #[derive(Clone, Debug)]
 pub struct Task {
+    /// The stores.
     pub paths: Om4Paths,
+    /// Channels to predict.
     pub prognostic: Vec<Channel>,
+    /// Channels that force them.
     pub boundary: Vec<Channel>,
+    /// Times of a sample.
     pub window: WindowOptions,
+    /// First and last day to train on.
     pub train_time: DateRange,
+    /// First and last day to validate on.
     pub val_time: DateRange,
+    /// How chunks are read.
     pub io: ReadMethod,
 }
 
 /// What a task takes where the options are silent.
 pub struct Defaults<'a> {
+    /// Channels to predict: a preset or a comma-separated list.
     pub prognostic: &'a str,
+    /// Channels that force them.
     pub boundary: &'a str,
     /// Days to train and to validate on; `None` cuts the store's rows 80 to 20.
     pub times: Option<[&'a str; 2]>,
@@ -49,14 +58,14 @@ impl Task {
              OM4_stds.zarr",
             paths.data.display()
         );
-        let listed = |given: &Option<crate::options::Channels>, default: &str| match given {
+        let listed = |given: &Option<Channels>, default: &str| match given {
             Some(channels) => Ok(channels.0.clone()),
             None => burn_om4::parse_channels(default),
         };
         let prognostic = listed(&options.prognostic, defaults.prognostic)?;
         let boundary = listed(&options.boundary, defaults.boundary)?;
         let window = WindowOptions::default()
-            .with_history(options.hist)
+            .with_history(options.history)
             .with_steps(options.steps)
             .with_stride(options.stride);
         let times = match (options.train_time, options.val_time, defaults.times) {
@@ -107,7 +116,9 @@ fn cut(dataset: &OceanDataset) -> Result<[DateRange; 2]> {
 
 /// Batches to learn from, and batches to be judged by.
 pub struct Loaders {
+    /// Shuffled; the share of this rank.
     pub train: OceanLoader,
+    /// Every window, in order.
     pub validation: OceanLoader,
 }
 

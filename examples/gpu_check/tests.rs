@@ -1,44 +1,13 @@
 //! The GPU check's own code, on a software device: what it can ask there passes, what it cannot is not
 //! called passed, and what goes wrong in one check stays there.
-#![cfg(feature = "vulkan")]
-// Some of it is for the command line and for CUDA alone.
-#![allow(dead_code)]
 
-#[path = "../examples/gpu_check/apart.rs"]
-mod apart;
-#[path = "../examples/gpu_check/bench.rs"]
-mod bench;
-#[path = "../examples/gpu_check/check.rs"]
-mod check;
-#[path = "../examples/gpu_check/checks/mod.rs"]
-mod checks;
-mod common;
-#[path = "../examples/gpu_check/cuda.rs"]
-mod cuda;
-#[path = "../examples/gpu_check/guard.rs"]
-mod guard;
-#[path = "../examples/gpu_check/loaders.rs"]
-mod loaders;
-#[path = "../examples/samudra_train/optimiser.rs"]
-mod optimiser;
-#[path = "../examples/gpu_check/options.rs"]
-mod options;
-#[path = "../examples/gpu_check/planes.rs"]
-mod planes;
-#[path = "../examples/gpu_check/process.rs"]
-mod process;
-#[path = "../examples/gpu_check/report.rs"]
-mod report;
-#[path = "../examples/gpu_check/run.rs"]
-mod run;
-#[path = "../examples/gpu_check/spread.rs"]
-mod spread;
-#[path = "../examples/samudra_train/train.rs"]
-mod train;
-
-use bench::{Bench, Scale};
+#[cfg(unix)]
+use crate::apart;
+use crate::bench::{Bench, Scale};
+use crate::check::{self, Answer, Check, Finding, Verdict};
+use crate::{checks, options, report, run};
 use burn::tensor::Device;
-use check::{Answer, Check, Finding, Verdict};
+use burn_om4::DeviceChoice;
 use clap::Parser;
 use std::time::{Duration, Instant};
 
@@ -51,6 +20,17 @@ fn on(device: Device) -> Bench {
     }
 }
 
+/// The first Vulkan device. Where there is none a test skips with a message, except in CI.
+fn vulkan() -> Option<Device> {
+    let found = DeviceChoice::Vulkan.open();
+    if let Err(error) = &found {
+        let ci = std::env::var_os("CI").is_some() && cfg!(feature = "vulkan");
+        assert!(!ci, "no Vulkan device in CI: {error}");
+        eprintln!("skipped: {error}");
+    }
+    found.ok()
+}
+
 fn ask(name: &str, bench: &Bench) -> Answer {
     let check = checks::all().into_iter().find(|check| check.name == name);
     run::answer(&check.unwrap(), bench)
@@ -58,7 +38,7 @@ fn ask(name: &str, bench: &Bench) -> Answer {
 
 #[test]
 fn what_a_software_device_can_answer_passes() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = vulkan() else {
         return;
     };
     let bench = on(device);
@@ -76,7 +56,7 @@ fn what_a_software_device_can_answer_passes() {
 
 #[test]
 fn what_depends_on_a_gpu_is_never_passed_without_one() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = vulkan() else {
         return;
     };
     let bench = on(device);

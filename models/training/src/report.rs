@@ -1,4 +1,4 @@
-//! What came out: `report.json`, and a table for people.
+//! The report: `report.json`, and a table for people.
 
 use crate::score::Scores;
 use anyhow::{Context, Result};
@@ -29,10 +29,14 @@ pub struct Report<C: Serialize> {
 /// Errors of one channel; entry i is lead i + 1.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChannelSkill {
+    /// Of the channel.
     #[serde(skip)]
     pub name: String,
+    /// Of the errors, where the store says it.
     pub unit: Option<String>,
+    /// Root mean square errors of the network.
     pub rmse: Vec<f64>,
+    /// The same for "as at the start".
     pub persistence: Vec<f64>,
 }
 
@@ -56,15 +60,19 @@ pub struct EpochRecord {
 /// What both loaders did, in the process that ended the run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LoaderReport {
+    /// Of the training loader.
     pub train: Loading,
+    /// Of the validation loader.
     pub validation: Loading,
 }
 
 /// Totals of a loader, and its host memory at the end.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Loading {
+    /// What was read, and waited for.
     #[serde(flatten)]
     pub counters: LoaderCounters,
+    /// Buffers of planes.
     pub host_pool: HostPoolState,
 }
 
@@ -98,10 +106,10 @@ pub fn skills(scores: &Scores, context: &BatchContext) -> Vec<ChannelSkill> {
 impl<C: Serialize> Report<C> {
     /// Channels that persistence predicts at least as well at lead 1; those whose error is not a
     /// number are among them.
-    pub fn lost(&self) -> Vec<&str> {
+    pub fn unskilled(&self) -> Vec<&str> {
         let better = |s: &&ChannelSkill| s.rmse[0] < s.persistence[0];
-        let lost = self.validation.iter().filter(|s| !better(s));
-        lost.map(|s| s.name.as_str()).collect()
+        let unskilled = self.validation.iter().filter(|s| !better(s));
+        unskilled.map(|s| s.name.as_str()).collect()
     }
 
     /// Writes it as JSON.

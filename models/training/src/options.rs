@@ -1,9 +1,10 @@
-//! The command line.
+//! The options of a run, as the command line gives them.
 
+use crate::network::Size;
 use crate::ranks::Rank;
 use anyhow::Result;
 use burn_om4::{Channel, DateRange, DeviceChoice, ReadMethod, parse_channels};
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -30,10 +31,11 @@ pub struct Options {
     pub boundary: Option<Channels>,
 
     /// Times in the input beside the newest one.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub hist: usize,
+    // `--hist` is the older name, which scripts use.
+    #[arg(long, value_name = "N", alias = "hist", default_value_t = 1)]
+    pub history: usize,
 
-    /// Rollout steps of training and validation; each predicts hist + 1 times.
+    /// Rollout steps of training and validation; each predicts history + 1 times.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub steps: usize,
 
@@ -68,8 +70,8 @@ pub struct Options {
     pub val_time: Option<DateRange>,
 
     /// Size of the network; the others are the published ones.
-    #[arg(long, value_enum, default_value_t = Model::Tiny)]
-    pub model: Model,
+    #[arg(long, value_enum, default_value_t = Size::Tiny)]
+    pub model: Size,
 
     /// auto, cpu, cuda, cuda:N or vulkan.
     #[arg(long, default_value = "auto")]
@@ -131,7 +133,7 @@ impl Options {
         if world > 1 {
             self.out = self.out.join(format!("rank-{rank}"));
             for file in [&mut self.report, &mut self.trace].into_iter().flatten() {
-                *file = of_rank(file, rank);
+                *file = file_of_rank(file, rank);
             }
         }
         Ok(self)
@@ -139,7 +141,7 @@ impl Options {
 }
 
 /// The file's own one for a rank: `trace.json` is `trace.rank-2.json`.
-fn of_rank(file: &Path, rank: usize) -> PathBuf {
+fn file_of_rank(file: &Path, rank: usize) -> PathBuf {
     let mut own = file.file_stem().unwrap_or_default().to_owned();
     own.push(format!(".rank-{rank}"));
     if let Some(extension) = file.extension() {
@@ -147,20 +149,6 @@ fn of_rank(file: &Path, rank: usize) -> PathBuf {
         own.push(extension);
     }
     file.with_file_name(own)
-}
-
-/// Which network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Model {
-    /// Tens of thousands of parameters; learns on a CPU.
-    Tiny,
-    /// Samudra: widths 200 to 400.
-    V1,
-    /// Samudra 2: widths 280 to 520.
-    V2,
-    /// Samudra 2 with instance norm, for quarter degree.
-    V2Highres,
 }
 
 /// Channels by a preset's name or by their own.

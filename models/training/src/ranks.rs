@@ -1,11 +1,13 @@
-//! Which of several processes this is: a number, and how many there are.
+//! Ranks: which of several processes this is: a number, and how many there are.
 
 use anyhow::{Context, Result, ensure};
 
 /// A process among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
+    /// From 0.
     pub rank: usize,
+    /// How many processes there are.
     pub world: usize,
 }
 

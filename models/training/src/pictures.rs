@@ -1,7 +1,7 @@
-//! Pictures of the trained network at work.
+//! The pictures of a run: what of the trained network is drawn.
 
-use crate::maps::{Curve, MapRow, write_maps, write_skill};
 use crate::options::Options;
+use crate::plots::{Curve, MapRow, write_maps, write_skill};
 use crate::report::Report;
 use anyhow::{Context, Result};
 use burn::module::Module;

@@ -1,10 +1,12 @@
 //! Training that is interrupted, by a word or by force, and goes on: the weights at the end are those
 //! of a run that was not, bit for bit.
 
-use crate::options::Options;
-use crate::ranks::Rank;
-use crate::stop::{Interrupted, Stop, exit_code};
-use crate::{options, run, write_store};
+use crate::{options, write_store};
+use samudra_training::options::Options;
+use samudra_training::ranks::Rank;
+use samudra_training::report::EpochRecord;
+use samudra_training::run::{Outcome, run};
+use samudra_training::signals::{Interrupted, Stop, exit_code};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -41,7 +43,7 @@ fn checkpoints(dir: &Path, out: &str) -> Vec<usize> {
 fn a_run_that_stops_after_any_step_ends_with_the_same_weights() {
     let dir = tempfile::tempdir().unwrap();
     write_store(dir.path());
-    let straight = run::run(&asked(dir.path(), "straight", 3, &[]), &Stop::default()).unwrap();
+    let straight = run(&asked(dir.path(), "straight", 3, &[]), &Stop::default()).unwrap();
     assert!(checkpoints(dir.path(), "straight").is_empty());
 
     // Told to stop from the beginning, a run takes one step at a time.
@@ -56,7 +58,7 @@ fn a_run_that_stops_after_any_step_ends_with_the_same_weights() {
             3,
             &["--resume", "--prefetch", &prefetch],
         );
-        let error = run::run(&options, &stop).err().unwrap();
+        let error = run(&options, &stop).err().unwrap();
         let at = error.downcast_ref::<Interrupted>().expect("no failure");
         let name = format!("step-{step:08}");
         assert!(at.checkpoint.ends_with(name), "{}", at.checkpoint.display());
@@ -64,21 +66,19 @@ fn a_run_that_stops_after_any_step_ends_with_the_same_weights() {
     }
     // All steps are taken; the last epoch is not validated yet.
     let options = asked(dir.path(), "stopped", 3, &["--resume", "--save-every", "5"]);
-    let stopped = run::run(&options, &Stop::default()).unwrap();
+    let stopped = run(&options, &Stop::default()).unwrap();
     assert_eq!(
         weights(dir.path(), "stopped"),
         weights(dir.path(), "straight")
     );
-    let losses = |outcome: &run::Outcome| -> Vec<(usize, f32, f32)> {
+    let losses = |outcome: &Outcome| -> Vec<(usize, f32, f32)> {
         let epochs = outcome.report.epochs.iter();
-        let record = |e: &crate::report::EpochRecord| {
-            (e.steps, e.train_loss as f32, e.validation_ratio as f32)
-        };
+        let record = |e: &EpochRecord| (e.steps, e.train_loss as f32, e.validation_ratio as f32);
         epochs.map(record).collect()
     };
     assert_eq!(losses(&stopped), losses(&straight));
     // A finished run that is asked to go on has nothing to do.
-    let again = run::run(&options, &Stop::default()).unwrap();
+    let again = run(&options, &Stop::default()).unwrap();
     assert_eq!(losses(&again), losses(&straight));
     assert_eq!(
         weights(dir.path(), "stopped"),
@@ -96,7 +96,7 @@ fn child_trains() {
     let dir = PathBuf::from(std::env::var_os("TRAIN_DIR").unwrap());
     let stop = Stop::on_signals().unwrap();
     let options = asked(&dir, "killed", LONG, &["--save-every", "1", "--resume"]);
-    match run::run(&options, &stop) {
+    match run(&options, &stop) {
         Ok(_) => std::fs::write(dir.join("finished"), "").unwrap(),
         Err(error) => {
             let code = exit_code(&error).unwrap_or_else(|| panic!("{error:?}"));
@@ -121,7 +121,7 @@ fn kills_leave_a_run_that_goes_on() {
     use std::os::unix::process::ExitStatusExt;
     let dir = tempfile::tempdir().unwrap();
     write_store(dir.path());
-    run::run(&asked(dir.path(), "straight", LONG, &[]), &Stop::default()).unwrap();
+    run(&asked(dir.path(), "straight", LONG, &[]), &Stop::default()).unwrap();
     let newest = || checkpoints(dir.path(), "killed").into_iter().max();
     // The first dies once it is past step 4, wherever it is then; the second is asked to stop.
     for (past, signal) in [(4, "KILL"), (14, "TERM")] {
@@ -157,10 +157,10 @@ fn other_runs_and_other_data_are_refused() {
     write_store(dir.path());
     let stop = Stop::default();
     stop.request();
-    let first = run::run(&asked(dir.path(), "out", 3, &[]), &stop);
+    let first = run(&asked(dir.path(), "out", 3, &[]), &stop);
     assert!(first.err().unwrap().is::<Interrupted>());
     let refused = |more: &[&str]| {
-        let result = run::run(&asked(dir.path(), "out", 3, more), &stop);
+        let result = run(&asked(dir.path(), "out", 3, more), &stop);
         format!("{:#}", result.err().unwrap())
     };
     let message = refused(&[]);

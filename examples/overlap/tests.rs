@@ -1,9 +1,6 @@
-//! The picture that the example `overlap` draws.
+//! The picture, drawn from traces made by hand.
 
-#[path = "../examples/overlap/picture.rs"]
-mod picture;
-
-use picture::draw;
+use crate::picture::draw;
 use serde_json::{Value, json};
 
 /// A trace in the form of `Timeline::to_json`: reading takes 60 ms, uploading 10, preparing 2 and the

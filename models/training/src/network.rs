@@ -1,9 +1,24 @@
-//! The network for a grid.
+//! The network: its size, fitted to channels and grid.
 
-use crate::options::Model;
 use burn_om4::BatchContext;
 use burn_om4::ocean::{Coordinate, Grid};
+use clap::ValueEnum;
 use samudra::{CoordinateChannels, SamudraConfig};
+use serde::Serialize;
+
+/// Which network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Size {
+    /// Tens of thousands of parameters; learns on a CPU.
+    Tiny,
+    /// Samudra: widths 200 to 400.
+    V1,
+    /// Samudra 2: widths 280 to 520.
+    V2,
+    /// Samudra 2 with instance norm, for quarter degree.
+    V2Highres,
+}
 
 /// Levels of the published networks, and the most that the tiny one has.
 const LEVELS: usize = 4;
@@ -15,18 +30,18 @@ const LEVELS: usize = 4;
 /// as circular padding does not exceed a row. It is told where a cell lies (three coordinates on the
 /// unit sphere, where the grid has latitudes and longitudes, and two learned channels): without
 /// this a small network on little data is a good deal worse.
-pub fn config(model: Model, context: &BatchContext) -> SamudraConfig {
+pub fn config(size: Size, context: &BatchContext) -> SamudraConfig {
     let (prognostic, boundary) = (context.prognostic().len(), context.boundary().len());
-    let config = match model {
-        Model::Tiny => tiny(prognostic, boundary, context.grid()),
-        Model::V1 => SamudraConfig::v1(),
-        Model::V2 => SamudraConfig::v2(),
-        Model::V2Highres => SamudraConfig::v2_highres(),
+    let config = match size {
+        Size::Tiny => tiny(prognostic, boundary, context.grid()),
+        Size::V1 => SamudraConfig::v1(),
+        Size::V2 => SamudraConfig::v2(),
+        Size::V2Highres => SamudraConfig::v2_highres(),
     };
     SamudraConfig {
         prognostic_vars: prognostic,
         boundary_vars: boundary,
-        ..config.with_hist(context.window().history)
+        ..config.with_history(context.window().history)
     }
 }
 

@@ -20,7 +20,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// The version of the folder's contents.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What was asked for, as far as it decides what is learned: names and values.
 pub type Recipe = BTreeMap<String, String>;
@@ -43,6 +43,7 @@ pub struct RunState {
 }
 
 impl RunState {
+    /// A state of the version that this program writes.
     pub fn new(
         steps: usize,
         loader: LoaderState,

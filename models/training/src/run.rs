@@ -1,22 +1,23 @@
 //! A run from options to report.
 
-use crate::checkpoint::{Checkpoints, Recipe};
+use crate::checkpoint::Checkpoints;
+use crate::config::RunConfig;
 use crate::data::{Defaults, Loaders, PUBLISHED, Task, describe};
-use crate::learn::{Keeping, learn};
-use crate::options::{Model, Options};
+use crate::demo;
+use crate::epochs::{CheckpointPolicy, train};
+use crate::network::{self, Size};
+use crate::options::Options;
 use crate::pictures;
 use crate::progress::Progress;
 use crate::report::{LoaderReport, Loading, Report, loader_summary, skills, table};
-use crate::stop::Stop;
-use crate::{model, ocean};
+use crate::signals::Stop;
 use anyhow::{Context, Result, ensure};
 use burn::module::Module;
 use burn::tensor::Device;
-use burn_om4::{Channel, DateRange, Timeline};
-use samudra::{Samudra, SamudraConfig};
-use serde::Serialize;
+use burn_om4::Timeline;
+use samudra::Samudra;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 /// Where the small ocean is kept.
@@ -30,52 +31,17 @@ const RATE: f64 = 6e-4;
 
 /// What a run left.
 pub struct Outcome {
-    pub report: Report<Config>,
+    /// What `report.json` holds.
+    pub report: Report<RunConfig>,
     /// Whether it was the small ocean.
     pub demo: bool,
-}
-
-/// What was asked for, defaults filled in.
-#[derive(Clone, Debug, Serialize)]
-pub struct Config {
-    pub data: PathBuf,
-    pub prognostic: Vec<Channel>,
-    pub boundary: Vec<Channel>,
-    pub hist: usize,
-    pub steps: usize,
-    pub stride: usize,
-    pub batch_size: usize,
-    pub epochs: usize,
-    pub lr: f64,
-    pub seed: u32,
-    pub train_time: DateRange,
-    pub val_time: DateRange,
-    pub model: Model,
-    pub network: SamudraConfig,
-    pub parameters: usize,
-    pub device: String,
-    pub prefetch: usize,
-    pub readers: usize,
-    pub rank: usize,
-    pub world: usize,
-}
-
-impl Config {
-    /// All that decides what is learned. Where the store lies, the device and how it is read do not.
-    pub fn recipe(&self) -> Result<Recipe> {
-        let config = serde_json::to_value(self)?;
-        let fields = config.as_object().into_iter().flatten();
-        let decides = |key: &str| !["data", "device", "prefetch", "readers"].contains(&key);
-        let kept = fields.filter(|(key, _)| decides(key));
-        Ok(kept.map(|(k, v)| (k.clone(), v.to_string())).collect())
-    }
 }
 
 /// Trains, validates, and writes report, maps and weights.
 ///
 /// # Errors
 /// Whatever cannot be opened, read, trained or written;
-/// [`Interrupted`](crate::stop::Interrupted) when told to stop.
+/// [`Interrupted`](crate::signals::Interrupted) when told to stop.
 pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
     let options = &options.clone().of_rank(|name| std::env::var(name).ok())?;
     if let Some(readers) = options.readers {
@@ -84,7 +50,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
     let device = options.device.open()?;
     let task = match &options.data {
         Some(dir) => Task::new(dir, options, &PUBLISHED)?,
-        None => Task::new(demo()?, options, &SMALL_OCEAN)?,
+        None => Task::new(demo_store()?, options, &SMALL_OCEAN)?,
     };
     let mut loaders = Loaders::open(&task, options, &device)?;
     let trace = options.trace.as_deref().map(Trace::to).transpose()?;
@@ -97,23 +63,23 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
     std::fs::create_dir_all(&options.out)
         .with_context(|| format!("creating {}", options.out.display()))?;
     let started = Instant::now();
-    let keeping = Keeping {
+    let policy = CheckpointPolicy {
         checkpoints: Checkpoints::of(&options.out),
         every: options.save_every.map(NonZeroUsize::get),
         resume: options.resume,
         stop: stop.clone(),
     };
-    let learned = learn(network, loaders, &config, &device, &keeping);
-    let learned = match &trace {
-        Some(trace) => trace.written_after(learned)?,
-        None => learned?,
+    let trained = train(network, loaders, &config, &device, &policy);
+    let trained = match &trace {
+        Some(trace) => trace.written_after(trained)?,
+        None => trained?,
     };
-    let loaders = &learned.loaders;
+    let loaders = &trained.loaders;
     let context = loaders.validation.batcher().dataset().context(0);
     let report = Report {
-        validation: skills(&learned.scores, context),
-        validation_windows: learned.scores.windows(),
-        epochs: learned.epochs,
+        validation: skills(&trained.scores, context),
+        validation_windows: trained.scores.windows(),
+        epochs: trained.epochs,
         config,
         loader: LoaderReport {
             train: Loading::of(&loaders.train),
@@ -123,9 +89,9 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
     };
     print!("\n{}", table(&report.validation));
     println!("\n{}", loader_summary(&report.loader));
-    let pictures = pictures::draw(&learned.network, &loaders.validation, &report, options)?;
+    let pictures = pictures::draw(&trained.network, &loaders.validation, &report, options)?;
     let weights = options.out.join("samudra.safetensors");
-    learned.network.state_dict().write_safetensors(&weights)?;
+    trained.network.state_dict().write_safetensors(&weights)?;
     let path = options
         .report
         .clone()
@@ -173,16 +139,16 @@ impl<'a> Trace<'a> {
 
 /// The small ocean's own channels and years.
 const SMALL_OCEAN: Defaults = Defaults {
-    prognostic: ocean::PROGNOSTIC,
-    boundary: ocean::BOUNDARY,
-    times: Some([ocean::TRAIN, ocean::VALIDATION]),
+    prognostic: demo::PROGNOSTIC,
+    boundary: demo::BOUNDARY,
+    times: Some([demo::TRAIN, demo::VALIDATION]),
 };
 
 /// Writes the small ocean unless it is there.
-fn demo() -> Result<&'static Path> {
+fn demo_store() -> Result<&'static Path> {
     let dir = Path::new(DEMO);
     let progress = Progress::new("making an ocean", 100);
-    ocean::write_demo(dir, |done| progress.at((100.0 * done) as u64))?;
+    demo::write_demo(dir, |done| progress.at((100.0 * done) as u64))?;
     progress.finish();
     Ok(dir)
 }
@@ -193,24 +159,24 @@ fn prepare(
     loaders: &Loaders,
     options: &Options,
     device: &Device,
-) -> Result<(Samudra, Config)> {
+) -> Result<(Samudra, RunConfig)> {
     let context = loaders.train.batcher().dataset().context(0);
-    let network = model::config(options.model, context);
+    let network = network::config(options.model, context);
     let built = network.init(
-        &model::grid(context.grid()),
+        &network::grid(context.grid()),
         u64::from(options.seed),
         &device.clone().autodiff(),
     )?;
     let batches = loaders.train.batches() as usize;
     let (epochs, rate) = match options.model {
-        Model::Tiny => (TINY_STEPS.div_ceil(batches), TINY_RATE),
-        Model::V1 | Model::V2 | Model::V2Highres => (EPOCHS, RATE),
+        Size::Tiny => (TINY_STEPS.div_ceil(batches), TINY_RATE),
+        Size::V1 | Size::V2 | Size::V2Highres => (EPOCHS, RATE),
     };
-    let config = Config {
+    let config = RunConfig {
         data: task.paths.data.clone(),
         prognostic: task.prognostic.clone(),
         boundary: task.boundary.clone(),
-        hist: options.hist,
+        history: options.history,
         steps: options.steps,
         stride: options.stride,
         batch_size: options.batch_size,
@@ -234,7 +200,7 @@ fn prepare(
 }
 
 /// A few lines on what is about to happen.
-fn facts(task: &Task, loaders: &Loaders, config: &Config) -> Result<String> {
+fn facts(task: &Task, loaders: &Loaders, config: &RunConfig) -> Result<String> {
     let dataset = loaders.train.batcher().dataset();
     let context = dataset.context(0);
     let (time, shape) = (context.time(), context.shape());
@@ -270,7 +236,7 @@ fn facts(task: &Task, loaders: &Loaders, config: &Config) -> Result<String> {
             "windows",
             format!(
                 "{} in and out, {}, stride {}: {} in {}, {validation} to validate in {}",
-                plural(config.hist + 1, "time"),
+                plural(config.history + 1, "time"),
                 plural(config.steps, "step"),
                 config.stride,
                 dataset.windows(),

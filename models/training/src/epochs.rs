@@ -1,13 +1,13 @@
-//! Epoch after epoch, from the beginning or from a checkpoint, to the end or until told to stop.
+//! The loop: epoch after epoch, from the beginning or from a checkpoint, to the end or until told to stop.
 
 use crate::checkpoint::{Checkpoints, Recipe, RunState};
+use crate::config::RunConfig;
 use crate::data::Loaders;
 use crate::progress::Progress;
 use crate::report::EpochRecord;
-use crate::run::Config;
 use crate::score::{Scores, validate};
-use crate::stop::{Interrupted, Stop};
-use crate::train::Trainer;
+use crate::signals::{Interrupted, Stop};
+use crate::trainer::Trainer;
 use anyhow::{Context, Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
@@ -16,21 +16,26 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What training gave.
-pub struct Learned {
+pub struct Trained {
+    /// Averaged parameters, for prediction.
     pub network: Samudra,
+    /// Its errors on the validation windows.
     pub scores: Scores,
+    /// One record per epoch.
     pub epochs: Vec<EpochRecord>,
-    /// As they were left.
+    /// As they were left: for their counters.
     pub loaders: Loaders,
 }
 
 /// When checkpoints are written, and read.
-pub struct Keeping {
+pub struct CheckpointPolicy {
+    /// Where they are kept.
     pub checkpoints: Checkpoints,
     /// Steps from one to the next.
     pub every: Option<usize>,
     /// Whether to go on from the newest one.
     pub resume: bool,
+    /// Asked after every step.
     pub stop: Stop,
 }
 
@@ -38,7 +43,7 @@ pub struct Keeping {
 struct Run<'a> {
     trainer: Trainer,
     loaders: Loaders,
-    keeping: &'a Keeping,
+    policy: &'a CheckpointPolicy,
     recipe: Recipe,
     /// Of the current epoch.
     losses: Vec<f64>,
@@ -53,22 +58,22 @@ struct Run<'a> {
 /// # Errors
 /// Failed reads and writes, divergence, a checkpoint of another run; [`Interrupted`] when told to
 /// stop, with everything saved.
-pub fn learn(
+pub fn train(
     network: Samudra,
     mut loaders: Loaders,
-    config: &Config,
+    config: &RunConfig,
     device: &Device,
-    keeping: &Keeping,
-) -> Result<Learned> {
+    policy: &CheckpointPolicy,
+) -> Result<Trained> {
     let batches = loaders.train.batches() as usize;
     ensure!(batches > 0, "there is no batch to train on");
     let total = config.epochs * batches;
     let mut trainer = Trainer::new(network, config.lr, total);
     let (recipe, progress) = (config.recipe()?, Progress::new("training", total as u64));
     let (mut losses, mut epochs) = (Vec::new(), Vec::new());
-    let newest = keeping.checkpoints.newest()?;
+    let newest = policy.checkpoints.newest()?;
     match newest {
-        Some((folder, state)) if keeping.resume => {
+        Some((folder, state)) if policy.resume => {
             let place = || folder.display().to_string();
             state.check(&recipe).with_context(place)?;
             loaders.train = loaders.train.resume(&state.loader).with_context(place)?;
@@ -81,7 +86,7 @@ pub fn learn(
             "{} is of an earlier run: --resume goes on with it, another --out leaves it alone",
             folder.display()
         ),
-        None if keeping.resume => {
+        None if policy.resume => {
             progress.line("there is no checkpoint yet: starts from the beginning")
         }
         None => {}
@@ -89,7 +94,7 @@ pub fn learn(
     let mut run = Run {
         trainer,
         loaders,
-        keeping,
+        policy,
         recipe,
         losses,
         epochs,
@@ -110,11 +115,11 @@ pub fn learn(
             run.close_epoch(&scores, config, started);
         }
         if run.epochs.len() == config.epochs {
-            if keeping.every.is_some() {
+            if policy.every.is_some() {
                 run.save()?;
             }
             run.progress.finish();
-            return Ok(Learned {
+            return Ok(Trained {
                 network,
                 scores,
                 epochs: run.epochs,
@@ -140,9 +145,9 @@ impl Run<'_> {
             let share = 100.0 * self.waited;
             self.progress
                 .step(&format!("loss {loss:.5}, {share:.1} % waiting"));
-            let stop = self.keeping.stop.requested();
+            let stop = self.policy.stop.requested();
             let due = |every: usize| self.trainer.steps().is_multiple_of(every);
-            if stop || self.keeping.every.is_some_and(due) {
+            if stop || self.policy.every.is_some_and(due) {
                 let checkpoint = self.save()?;
                 if stop {
                     self.progress.finish();
@@ -162,10 +167,10 @@ impl Run<'_> {
             self.recipe.clone(),
         );
         let weights = |folder: &Path| self.trainer.save(folder);
-        self.keeping.checkpoints.write(&state, weights)
+        self.policy.checkpoints.write(&state, weights)
     }
 
-    fn close_epoch(&mut self, scores: &Scores, config: &Config, started: Instant) {
+    fn close_epoch(&mut self, scores: &Scores, config: &RunConfig, started: Instant) {
         let losses = std::mem::take(&mut self.losses);
         let record = EpochRecord {
             epoch: self.epochs.len() + 1,

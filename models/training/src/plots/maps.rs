@@ -1,20 +1,20 @@
 //! Pictures of a forecast: maps of truth, prediction and error, and curves of error against lead.
 
-// The path also holds where a test includes this file.
-#[path = "maps/canvas.rs"]
-mod canvas;
-
+use super::canvas::{Align, Canvas, Colour, INK, LETTER, text_width};
 use anyhow::ensure;
-use canvas::{Align, Canvas, Colour, INK, LETTER, text_width};
 use std::path::Path;
 
 /// One channel at one time; fields are `(y, x)`, south first, NaN where there is nothing to show.
 pub struct MapRow<'a> {
+    /// Of the channel.
     pub name: &'a str,
+    /// Of its values.
     pub units: &'a str,
     /// `(ny, nx)`.
     pub grid: (usize, usize),
+    /// As it was.
     pub truth: &'a [f32],
+    /// As the network says.
     pub prediction: &'a [f32],
 }
 
@@ -142,7 +142,9 @@ fn spread(error: &[f32]) -> (f32, f32) {
 
 /// One channel's error against lead.
 pub struct Curve<'a> {
+    /// Of the channel.
     pub name: &'a str,
+    /// Of its values.
     pub units: &'a str,
     /// Root mean square error at leads 1, 2, 3, ...
     pub model: &'a [f32],
