@@ -1,6 +1,8 @@
 //! One error type for everything that can go wrong, from a malformed store to a lost device.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// What this crate's functions return.
@@ -48,9 +50,12 @@ pub enum ErrorKind {
 /// );
 /// assert_eq!(e.kind(), ErrorKind::Metadata);
 /// ```
+#[derive(thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}{}{}", self.place(), self.difference())]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -60,6 +65,7 @@ struct Inner {
     row: Option<usize>,
     expected: Option<String>,
     found: Option<String>,
+    #[source]
     cause: Option<Cause>,
 }
 
@@ -152,25 +158,31 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let e = &*self.0;
-        f.write_str(&e.message)?;
+impl Inner {
+    /// ` [store OM4.zarr, array thetao]`, or nothing where no place is known.
+    fn place(&self) -> String {
         let place = [
-            e.store.as_ref().map(|p| format!("store {}", p.display())),
-            e.array.as_ref().map(|a| format!("array {a}")),
-            e.chunk.as_ref().map(|c| format!("chunk {c}")),
-            e.row.map(|r| format!("time row {r}")),
+            self.store
+                .as_ref()
+                .map(|p| format!("store {}", p.display())),
+            self.array.as_ref().map(|a| format!("array {a}")),
+            self.chunk.as_ref().map(|c| format!("chunk {c}")),
+            self.row.map(|r| format!("time row {r}")),
         ];
         let place: Vec<String> = place.into_iter().flatten().collect();
-        if !place.is_empty() {
-            write!(f, " [{}]", place.join(", "))?;
+        if place.is_empty() {
+            return String::new();
         }
-        match (&e.expected, &e.found) {
-            (Some(expected), Some(found)) => write!(f, ": expected {expected}, found {found}"),
-            (Some(expected), None) => write!(f, ": expected {expected}"),
-            (None, Some(found)) => write!(f, ": found {found}"),
-            (None, None) => Ok(()),
+        format!(" [{}]", place.join(", "))
+    }
+
+    /// `: expected 19, found 18`, or what of both is known.
+    fn difference(&self) -> String {
+        match (&self.expected, &self.found) {
+            (Some(expected), Some(found)) => format!(": expected {expected}, found {found}"),
+            (Some(expected), None) => format!(": expected {expected}"),
+            (None, Some(found)) => format!(": found {found}"),
+            (None, None) => String::new(),
         }
     }
 }
@@ -187,19 +199,17 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.cause.as_deref().map(|c| c as _)
-    }
-}
 /// Runs `work`, a part of a pass called `what`, and makes an error of a panic.
 pub(crate) fn catching<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(
-            Error::new(ErrorKind::Interrupted, format!("{what} panicked"))
-                .found(text.unwrap_or("a panic without words")),
-        )
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let e = Error::new(ErrorKind::Interrupted, format!("{what} panicked"));
+        Err(e.found(panic_text(&*panic)))
     })
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("a panic without text")
 }

@@ -4,7 +4,9 @@ use crate::error::Result;
 #[cfg(unix)]
 use crate::error::{Error, ErrorKind};
 #[cfg(unix)]
-use std::sync::{Mutex, PoisonError};
+use crate::sync::lock;
+#[cfg(unix)]
+use std::sync::Mutex;
 
 /// What was found to be free for the readers before: they are the same ones for every store, and may
 /// hold some of it already.
@@ -27,7 +29,7 @@ pub(crate) fn check(threads: usize, descriptors_per_thread: u64) -> Result<()> {
         }
     };
     let needed = (threads as u64).saturating_mul(descriptors_per_thread);
-    let mut granted = GRANTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut granted = lock(&GRANTED);
     compare(needed.saturating_sub(*granted), limit, open_now())?;
     *granted = needed.max(*granted);
     Ok(())

@@ -6,9 +6,10 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::open_files;
+use crate::sync::lock;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The environment variable that sets the number of reader threads.
 pub const READERS_VARIABLE: &str = "BURN_OM4_READERS";
@@ -24,7 +25,7 @@ static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
 /// because something was read before; or when the process may not open a file for each of them.
 /// [`ErrorKind::Io`] when threads cannot be started.
 pub fn set_reader_threads(threads: NonZeroUsize) -> Result<()> {
-    let mut slot = lock();
+    let mut slot = lock(&POOL);
     match &*slot {
         Some(pool) if pool.current_num_threads() == threads.get() => Ok(()),
         Some(pool) => Err(Error::config(
@@ -51,7 +52,7 @@ pub fn reader_threads() -> Result<usize> {
 
 /// The pool. The lock is held only for the look-up, never while something is read.
 pub(crate) fn pool() -> Result<Arc<ThreadPool>> {
-    let mut slot = lock();
+    let mut slot = lock(&POOL);
     if let Some(pool) = &*slot {
         return Ok(pool.clone());
     }
@@ -63,7 +64,7 @@ pub(crate) fn pool() -> Result<Arc<ThreadPool>> {
 /// # Errors
 /// `BURN_OM4_READERS` is not a number above zero.
 pub(crate) fn planned_threads() -> Result<usize> {
-    match &*lock() {
+    match &*lock(&POOL) {
         Some(pool) => Ok(pool.current_num_threads()),
         None => wanted_threads().map(NonZeroUsize::get),
     }
@@ -75,11 +76,6 @@ fn wanted_threads() -> Result<NonZeroUsize> {
         Some(text) => parse(&text),
         None => Ok(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)),
     }
-}
-
-fn lock() -> MutexGuard<'static, Option<Arc<ThreadPool>>> {
-    // Nothing is left half done under this lock, so a panic elsewhere does not spoil it.
-    POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn parse(text: &str) -> Result<NonZeroUsize> {

@@ -27,8 +27,9 @@ use crate::plan::batch::Gather;
 use crate::prepare::path::{DevicePath, PreparedBy};
 use crate::prepare::precision::Precision;
 use crate::prepare::transfer::HostFormat;
+use crate::sync::lock;
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The way to one device.
 #[derive(Clone)]
@@ -327,7 +328,7 @@ struct Entry {
 
 impl Constants {
     fn of(&self, index: usize, source: &Source, lane: &DeviceLane) -> Arc<DeviceConstants> {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.0);
         let known = entries
             .iter()
             .find(|e| e.source == index && e.device == lane.device);

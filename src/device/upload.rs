@@ -19,13 +19,14 @@ use crate::error::{Error, ErrorKind, Result, catching};
 use crate::observe::counters::BatchLog;
 use crate::observe::timeline::Stage;
 use crate::prepare::transfer::HostFormat;
+use crate::sync::lock;
 use burn::backend::DispatchDevice;
 use burn::tensor::{Bytes, DType, Device, Element, Shape, StreamId};
 use burn_cubecl::CubeDevice;
 use burn_cubecl::cubecl::future::block_on;
 use burn_cubecl::tensor::CubeTensor;
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// One read group in host memory, about to cross.
 pub(crate) struct HostGroup {
@@ -130,7 +131,7 @@ impl Uploader {
     /// # Errors
     /// Its thread cannot be started.
     pub fn of(device: &CubeDevice) -> Result<Self> {
-        let mut uploaders = UPLOADERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uploaders = lock(&UPLOADERS);
         if let Some(known) = uploaders.iter().find(|u| u.device == *device) {
             return Ok(known.clone());
         }

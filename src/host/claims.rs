@@ -1,7 +1,8 @@
 //! Memory that many threads fill, each its own part: parts are cut off when they are claimed.
 
+use crate::sync::lock;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A buffer of planes side by side, each of which can be claimed once.
 pub(crate) struct Claims<'a, T = f32> {
@@ -31,10 +32,7 @@ impl<'a, T> Claims<'a, T> {
 
     /// The memory of these planes; `None` when part of it is claimed already, or there are none.
     pub(crate) fn claim(&self, planes: &Range<usize>) -> Option<&'a mut [T]> {
-        let mut unclaimed = self
-            .unclaimed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut unclaimed = lock(&self.unclaimed);
         let after = unclaimed.partition_point(|piece| piece.first <= planes.start);
         let at = after.checked_sub(1)?;
         let Piece { first, memory } = &mut unclaimed[at];

@@ -22,11 +22,12 @@ pub use super::poisoned::PoisonedMemory;
 use super::leases::{LeaseId, Leases};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::slots::{Exhausted, Pooled, SlotBounds, SlotCounts, Slots, Taken};
+use crate::sync::lock;
 use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty, Bytes};
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Alignment of copies of a buffer: the largest that CubeCL's own allocations take.
@@ -249,7 +250,7 @@ impl HostPool {
 
 impl Shared {
     fn leases(&self) -> MutexGuard<'_, Leases> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.leases)
     }
 
     /// Takes a buffer home. Called from destructors on foreign threads: short, never panics.

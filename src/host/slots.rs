@@ -11,7 +11,7 @@
 //! A buffer is in one of the lists or with a leaseholder, never both: it moves. What a buffer is does
 //! not matter here, only its size; memory is touched outside the lock by whoever has the buffer.
 
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait, wait_timeout};
 use std::time::{Duration, Instant};
 
 /// What is pooled.
@@ -81,8 +81,7 @@ impl<S: Pooled> Slots<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists<S>> {
-        // No section under this lock panics half-way, so a poisoned lock is still consistent.
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lists)
     }
 
     /// Takes the smallest free buffer of at least `bytes` and at most twice that, or the right to
@@ -99,16 +98,14 @@ impl<S: Pooled> Slots<S> {
             let now = Instant::now();
             let deadline = *deadline.get_or_insert_with(|| now.checked_add(timeout));
             let Some(deadline) = deadline else {
-                let waited = self.returned.wait(lists);
-                lists = waited.unwrap_or_else(PoisonError::into_inner);
+                lists = wait(&self.returned, lists);
                 continue;
             };
             let left = deadline.saturating_duration_since(now);
             if left.is_zero() {
                 return Err(Exhausted(lists.counts()));
             }
-            let waited = self.returned.wait_timeout(lists, left);
-            lists = waited.unwrap_or_else(PoisonError::into_inner).0;
+            lists = wait_timeout(&self.returned, lists, left);
         }
         lists.counts.leased += 1;
         let sizes = || lists.free.iter().map(S::bytes).enumerate();

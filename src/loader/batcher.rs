@@ -14,6 +14,8 @@ use crate::plan::window::Window;
 use crate::prepare::path::{DevicePath, PreparedBy};
 use crate::prepare::precision::Precision;
 use crate::prepare::transfer::{HostFormat, Transfer};
+#[cfg(feature = "cuda")]
+use crate::sync::lock;
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
 #[cfg(feature = "cuda")]
@@ -74,9 +76,7 @@ impl Pools {
         if let (Some(pool), Some(index)) =
             (&self.page_locked, crate::device::upload::cuda_index(device))
         {
-            let mut pool = pool
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut pool = lock(pool);
             if pool.is_none() {
                 let memory = crate::host::pool::PageLockedMemory::new(index)?;
                 // Three read groups for each of: in the copy queue, waiting, being read.
@@ -92,9 +92,7 @@ impl Pools {
     fn state(&self) -> HostPoolState {
         #[cfg(feature = "cuda")]
         if let Some(pool) = &self.page_locked {
-            let pool = pool
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let pool = lock(pool);
             if let Some(pool) = &*pool {
                 return self.general.state().with(&pool.state());
             }

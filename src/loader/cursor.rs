@@ -1,7 +1,8 @@
 //! How far one iterator is.
 
 use crate::order::state::Position;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::sync::lock;
+use std::sync::{Arc, Mutex};
 
 /// The place of one iterator.
 #[derive(Clone)]
@@ -13,12 +14,12 @@ impl Cursor {
     }
 
     pub fn get(&self) -> Position {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.0)
     }
 
     /// A batch has been delivered.
     pub fn advance(&self) {
-        let mut position = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut position = lock(&self.0);
         position.delivered += 1;
     }
 }

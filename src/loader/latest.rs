@@ -7,7 +7,8 @@ use crate::loader::cursor::Cursor;
 use crate::loader::slices::SliceSet;
 use crate::order::schedule::Schedule;
 use crate::order::state::{LoaderState, Position};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::sync::lock;
+use std::sync::{Arc, Mutex};
 
 /// From where the first pass starts.
 #[derive(Clone)]
@@ -59,12 +60,12 @@ impl Latest {
             start,
             split: split.cloned(),
         };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(runner);
+        *lock(&self.0) = Some(runner);
     }
 
     /// The schedule and the place in it, once an iterator has begun.
     pub fn get(&self) -> Option<(Schedule, Position)> {
-        let runner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let runner = lock(&self.0);
         let runner = runner.clone()?;
         let position = match &runner.split {
             Some(split) => split.slowest(runner.start),

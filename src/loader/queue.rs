@@ -1,7 +1,8 @@
 //! The hand-over between a reader thread and the consumer: ordered, bounded in batches and bytes.
 
+use crate::sync::{lock, wait};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// How far reading may run ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +34,11 @@ struct Shared<T> {
 
 impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
-        self.changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
+        wait(&self.changed, state)
     }
 }
 

@@ -9,8 +9,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loader::cursor::Cursor;
 use crate::order::options::Shard;
 use crate::order::state::Position;
+use crate::sync::lock;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The splits of one loader, of which the latest may still grow.
 #[derive(Default)]
@@ -20,7 +21,7 @@ impl SliceSets {
     /// Notes a slice. One that starts where the slice before ended belongs with it; after the slice
     /// that ends at `items` a new split begins.
     pub fn add(&self, items: usize, slice: Range<usize>) -> Slice {
-        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = lock(&self.0);
         let growing = latest
             .take()
             .filter(|split| split.continues(items, slice.start));
@@ -68,7 +69,7 @@ impl SliceSet {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 
     fn continues(&self, items: usize, start: usize) -> bool {

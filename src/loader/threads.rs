@@ -2,8 +2,9 @@
 //! keeps its stream on a device.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock;
 use crossbeam::channel::{Sender, unbounded};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -29,7 +30,7 @@ impl PassThreads {
         work: impl FnOnce() + Send + 'static,
         signal: impl Send + 'static,
     ) -> Result<()> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = lock(&self.threads);
         let idle = threads.iter().position(|r| Arc::strong_count(&r.busy) == 1);
         let index = match idle {
             Some(index) => index,

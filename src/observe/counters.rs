@@ -2,8 +2,9 @@
 
 use crate::observe::timeline::{Stage, Timeline};
 use crate::ocean::plane::ReadCounts;
+use crate::sync::lock;
 use serde::Serialize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Totals of a loader since it was made; every pass adds to them.
@@ -125,7 +126,7 @@ struct Inner {
 
 impl Counters {
     pub fn snapshot(&self) -> LoaderCounters {
-        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = lock(&self.0);
         LoaderCounters {
             wait: inner.waits.summary(),
             ..inner.totals
@@ -133,7 +134,7 @@ impl Counters {
     }
 
     fn update(&self, f: impl FnOnce(&mut LoaderCounters)) {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).totals);
+        f(&mut lock(&self.0).totals);
     }
 
     pub fn read(&self, counts: &ReadCounts, carried: u64, nan_in_ocean: u64, took: Duration) {
@@ -149,7 +150,7 @@ impl Counters {
     }
 
     pub fn waited(&self, wait: Duration, first: bool) {
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.0);
         if first {
             inner.waits.waits.first_seconds += wait.as_secs_f64();
         } else {

@@ -1,8 +1,9 @@
 //! The timeline: what each lane did when, in the trace format that Chrome and Perfetto open.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A lane of the timeline.
@@ -86,11 +87,7 @@ impl Timeline {
                 start: since(start),
                 end: since(end),
             };
-            record
-                .spans
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(span);
+            lock(&record.spans).push(span);
         }
     }
 
@@ -116,13 +113,10 @@ impl Timeline {
                 "args": { "name": l.name() },
             })
         });
-        let spans = self.0.as_ref().map_or_else(Vec::new, |record| {
-            record
-                .spans
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone()
-        });
+        let spans = self
+            .0
+            .as_ref()
+            .map_or_else(Vec::new, |record| lock(&record.spans).clone());
         let spans = spans.iter().map(|span| {
             let micros = |d: Duration| d.as_nanos() as f64 / 1000.0;
             serde_json::json!({

@@ -19,6 +19,7 @@ use crate::store::masks::{WetMasks, is_mask};
 use crate::store::options::OpenOptions;
 use crate::store::plane_array::PlaneArray;
 use crate::store::tasks::{ArrayLayout, ChannelSlot};
+use crate::sync::{into_inner, lock};
 use crate::threads;
 use crate::zarr::files::open_file::ChunkFiles;
 use crate::zarr::files::storage::LocalStorage;
@@ -27,7 +28,7 @@ use crate::zarr::small_array::{Numbers, read_numbers};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// How many missing chunks a lenient store remembers by name; all are counted.
 const REMEMBERED: usize = 1000;
@@ -233,7 +234,7 @@ impl Store {
     /// Chunks that were read as fill value since the store was opened, one line each, at most 1000
     /// (lenient mode only).
     pub fn missing_chunks(&self) -> Vec<String> {
-        let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = lock(&self.missing);
         missing.clone()
     }
 
@@ -249,7 +250,7 @@ impl Store {
             channels: &[self.position(channel)?],
         };
         self.read(&request, &sink)?;
-        Ok(sink.0.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(into_inner(sink.0))
     }
 
     /// Compares a plane with the wet mask of its level.
@@ -264,7 +265,7 @@ impl Store {
 
     pub(crate) fn note_missing(&self, line: String) {
         log::warn!("{line}: read as fill value");
-        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut missing = lock(&self.missing);
         if missing.len() < REMEMBERED && !missing.contains(&line) {
             missing.push(line);
         }
@@ -285,7 +286,7 @@ struct OnePlane(Mutex<Vec<f32>>);
 
 impl PlaneSink for OnePlane {
     fn fill(&self, _: Range<usize>, fill: &mut dyn FnMut(&mut [f32]) -> Result<()>) -> Result<()> {
-        fill(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        fill(&mut lock(&self.0))
     }
 }
 

@@ -8,7 +8,7 @@
 //! - in shards of single planes: only the wanted inner chunks are read, each straight into the sink;
 //! - otherwise decoded into the thread's scratch, and the wanted part copied.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, panic_text};
 use crate::ocean::channel::Channel;
 use crate::ocean::plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 use crate::options::Strictness;
@@ -149,11 +149,7 @@ impl Store {
     }
 
     fn panicked(&self, task: &ReadTask, panic: &(dyn Any + Send)) -> Error {
-        let text = panic
-            .downcast_ref::<&str>()
-            .map(|s| (*s).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "a panic without text".to_owned());
+        let text = panic_text(panic);
         let array = &self.arrays[task.array];
         Error::new(ErrorKind::Interrupted, format!("a reader panicked: {text}"))
             .store(self.path())

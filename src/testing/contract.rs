@@ -4,11 +4,12 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::channel::Channel;
 use crate::ocean::plane::{PlaneRequest, PlaneSink, PlaneSource, ReadCounts};
+use crate::sync::{into_inner, lock};
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
 use std::hash::Hasher;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Holds a source to the contract of [`PlaneSource`], on a few of its rows and channels:
 ///
@@ -134,15 +135,11 @@ impl PlaneSink for Collected {
         planes: Range<usize>,
         fill: &mut dyn FnMut(&mut [f32]) -> Result<()>,
     ) -> Result<()> {
-        let n = self
-            .planes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len();
+        let n = lock(&self.planes).len();
         within(&planes, n)?;
         let mut memory = vec![self.before; planes.len() * self.cells];
         fill(&mut memory)?;
-        let mut filled = self.planes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filled = lock(&self.planes);
         for (plane, values) in planes.zip(memory.chunks_exact(self.cells)) {
             let place = &mut filled[plane];
             if place.replace(values.to_vec()).is_some() {
@@ -193,8 +190,7 @@ fn read_over(
                 )),
         );
     }
-    let planes = sink.planes.into_inner();
-    let planes = planes.unwrap_or_else(PoisonError::into_inner).into_iter();
+    let planes = into_inner(sink.planes).into_iter();
     let missing = |plane| breach("a plane is not filled").found(plane);
     let each = planes.enumerate().map(|(i, p)| p.ok_or_else(|| missing(i)));
     each.collect()
@@ -259,8 +255,7 @@ fn check_refused(source: &dyn PlaneSource, rows: &[usize], channels: &[usize]) -
         }
         Err(_) => {}
     }
-    let filled = sink.planes.into_inner();
-    let filled = filled.unwrap_or_else(PoisonError::into_inner);
+    let filled = into_inner(sink.planes);
     match filled.iter().flatten().count() {
         0 => Ok(()),
         n => Err(breach("planes are filled before the whole request is checked").found(n)),
@@ -334,7 +329,7 @@ impl<S: PlaneSource> PurityProbe<S> {
 
     /// Different planes that were read so far.
     pub fn planes_seen(&self) -> usize {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = lock(&self.seen);
         seen.len()
     }
 
@@ -346,7 +341,7 @@ impl<S: PlaneSource> PurityProbe<S> {
             digest.write_u32(bits.to_bits());
         }
         let digest = digest.finish();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         let before = *seen.entry((row, channel)).or_insert(digest);
         if before == digest {
             return Ok(());

@@ -6,7 +6,23 @@
 
 mod sync {
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use std::sync::PoisonError;
+    use std::time::Duration;
+
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+
+    pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        condvar.wait(guard).unwrap()
+    }
+
+    pub(crate) fn wait_timeout<'a, T>(
+        condvar: &Condvar,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, T> {
+        condvar.wait_timeout(guard, timeout).unwrap().0
+    }
 }
 #[path = "../../src/host/slots.rs"]
 mod slots;
