@@ -79,7 +79,9 @@ pub mod plan;
 pub mod prepare;
 pub mod store;
 mod sync;
+#[cfg(feature = "synth")]
 pub mod synth;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod threads;
 mod zarr;

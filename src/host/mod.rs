@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod carry;
 pub(crate) mod claims;
 pub(crate) mod leases;
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod poisoned;
 pub(crate) mod pool;
 pub(crate) mod sink;

@@ -17,7 +17,6 @@
 #[cfg(feature = "cuda")]
 pub use super::allocator::PageLockedMemory;
 pub use super::allocator::{HOST_ALIGN, HostAllocator, OrdinaryMemory};
-pub use super::poisoned::PoisonedMemory;
 
 use super::leases::{LeaseId, Leases};
 use crate::error::{Error, ErrorKind, Result};

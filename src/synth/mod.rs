@@ -1,4 +1,5 @@
 //! Writes synthetic OM4 stores, in every form that occurs, for tests, benches and demonstrations.
+//! Needs the feature `synth`.
 //!
 //! [`SynthOptions`] says which form: the default is the published one (Zarr v2, consolidated, one
 //! uncompressed plane per chunk). A [`Field`] says which values: [`Waves`] unless you give your own.

@@ -1,7 +1,7 @@
 //! For tests: planes and oceans from memory, faults on demand, the contract of a source as a suite,
 //! memory that shows who reads it too late, and the preparation kernel alone.
 //!
-//! Public so that users can test a source of their own, and their training loops against one that
+//! Needs the feature `testing`. Public so that users can test a source of their own, and their training loops against one that
 //! fails.
 
 mod contract;
@@ -9,7 +9,7 @@ mod contract;
 mod kernel;
 mod ocean;
 
-pub use crate::host::pool::PoisonedMemory;
+pub use crate::host::poisoned::PoisonedMemory;
 pub use contract::{PurityProbe, check_source};
 #[cfg(feature = "cube")]
 pub use kernel::PlanesOnDevice;
