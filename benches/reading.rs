@@ -1,7 +1,7 @@
 //! Reading planes and making batches, on small stores of its own. As a test, everything runs once.
 //!
 //! The stores fit the cache, so this tells one version from another. What reading costs at real
-//! sizes, against the codecs alone, is measured by the example `om4`.
+//! sizes, against the codecs alone, is measured by the program `om4`.
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;

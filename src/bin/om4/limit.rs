@@ -7,6 +7,23 @@ use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The C library that decodes a chunk.
+enum Decoder {
+    Blosc,
+    Zstd,
+}
+
+impl Decoder {
+    /// None where the bytes are plain.
+    fn of(compression: Compression) -> Option<Self> {
+        match compression {
+            Compression::None => None,
+            Compression::Blosc => Some(Self::Blosc),
+            Compression::Zstd => Some(Self::Zstd),
+        }
+    }
+}
+
 /// What a thread keeps.
 struct Worker {
     encoded: Vec<u8>,
@@ -81,39 +98,38 @@ impl Worker {
             for (entry, out) in index.chunks_exact(16).zip(out.chunks_mut(PLANE_BYTES)) {
                 let word = |k: usize| u64::from_le_bytes(entry[k..k + 8].try_into().expect("8"));
                 let (offset, n) = (word(0), word(8) as usize);
-                match compression {
-                    Compression::None => file.read_exact_at(out, offset)?,
-                    _ => {
+                match Decoder::of(compression) {
+                    None => file.read_exact_at(out, offset)?,
+                    Some(decoder) => {
                         file.read_exact_at(&mut self.encoded[..n], offset)?;
-                        self.decode(n, compression, out)?;
+                        self.decode(n, decoder, out)?;
                     }
                 }
             }
             return Ok(());
         }
-        match compression {
-            Compression::None => {
+        match Decoder::of(compression) {
+            None => {
                 let n = file.read_at(out, 0)?;
                 ensure!(n == out.len(), "{n} bytes");
             }
-            _ => {
+            Some(decoder) => {
                 let n = file.read_at(&mut self.encoded, 0)?;
-                self.decode(n, compression, out)?;
+                self.decode(n, decoder, out)?;
             }
         }
         Ok(())
     }
 
-    fn decode(&mut self, n: usize, compression: Compression, out: &mut [u8]) -> Result<()> {
+    fn decode(&mut self, n: usize, decoder: Decoder, out: &mut [u8]) -> Result<()> {
         let encoded = &self.encoded[..n];
-        match compression {
-            Compression::None => unreachable!("plain bytes are not decoded"),
-            Compression::Zstd => {
+        match decoder {
+            Decoder::Zstd => {
                 let written = self.zstd.decompress(out, encoded);
                 let written = written.map_err(|code| anyhow::anyhow!("zstd error {code}"))?;
                 ensure!(written == out.len(), "{written} bytes");
             }
-            Compression::Blosc => {
+            Decoder::Blosc => {
                 // SAFETY: blosc reads as many bytes as its header says, which are there, and writes
                 // at most as many as it is told.
                 let written = unsafe {

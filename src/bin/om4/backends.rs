@@ -5,6 +5,7 @@
 //! child once, and a child every method once. Ratios are taken inside a round.
 
 use crate::bench::{forget_all, median};
+use crate::cases::Cases;
 use crate::column::{BLOCK, blocks, sum};
 use crate::meter::{Cost, measure};
 use crate::stores::{Case, NX, NY, PLANE_BYTES};
@@ -17,23 +18,16 @@ use burn_om4::{Channel, ReadMethod};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
 
 const CASES: &str = "flat-none-v2,flat-blosc-v2,flat-zstd-v3,compact-none-v2,compact-zstd-v3,\
                      compact-none-sharded";
 
 #[derive(Args)]
+#[command(mut_arg("cases", |arg| arg.default_value(CASES)))]
 pub struct Options {
-    /// Folder of the bench's own stores; they are written when they are not there.
-    #[arg(long, default_value = "target/bench-stores")]
-    data: PathBuf,
-    /// Where to write the result.
-    #[arg(long)]
-    json: Option<PathBuf>,
-    /// Stores to measure: {flat,compact}-{none,blosc,zstd}-{v2,v3,sharded}.
-    #[arg(long, value_delimiter = ',', default_value = CASES)]
-    cases: Vec<String>,
+    #[command(flatten)]
+    measured: Cases,
     /// Ways of reading; the first is what the others are compared with.
     #[arg(
         long,
@@ -44,9 +38,6 @@ pub struct Options {
     /// Numbers of reader threads; 0 is one per core.
     #[arg(long, value_delimiter = ',', default_value = "0")]
     threads: Vec<usize>,
-    /// Rounds.
-    #[arg(long, default_value_t = 7)]
-    rounds: usize,
     /// Rows of the stores: a multiple of 8.
     #[arg(long, default_value_t = 16)]
     rows: usize,
@@ -90,17 +81,17 @@ struct Row {
 
 pub fn run(options: &Options) -> Result<()> {
     if options.child {
-        let [name] = &options.cases[..] else {
+        let [name] = &options.measured.cases[..] else {
             bail!("a child measures one case");
         };
         println!("{}", serde_json::to_string(&one_round(name, options)?)?);
         return Ok(());
     }
     let mut rows = Vec::new();
-    for name in &options.cases {
-        Case::parse(name, options.rows)?.write(&options.data, name)?;
+    for name in &options.measured.cases {
+        Case::parse(name, options.rows)?.write(&options.measured.data, name)?;
         let mut rounds: BTreeMap<usize, Vec<Round>> = BTreeMap::new();
-        for _ in 0..options.rounds {
+        for _ in 0..options.measured.rounds {
             for &threads in &options.threads {
                 let round = child(name, threads, options)?;
                 rounds.entry(threads).or_default().push(round);
@@ -124,19 +115,14 @@ pub fn run(options: &Options) -> Result<()> {
         }
         rows.extend(added);
     }
-    let text = serde_json::to_string_pretty(&rows)?;
-    match &options.json {
-        Some(path) => std::fs::write(path, text)?,
-        None => println!("{text}"),
-    }
-    Ok(())
+    options.measured.report(&rows)
 }
 
 fn child(name: &str, threads: usize, options: &Options) -> Result<Round> {
     let mut child = Command::new(std::env::current_exe()?);
     child.args(["backends", "--child", "--cases", name, "--rows"]);
     child.arg(options.rows.to_string());
-    child.arg("--data").arg(&options.data);
+    child.arg("--data").arg(&options.measured.data);
     let io: Vec<_> = options.io.iter().map(|io| io.name()).collect();
     child.args(["--io", &io.join(",")]);
     if options.parts {
@@ -156,7 +142,7 @@ fn child(name: &str, threads: usize, options: &Options) -> Result<Round> {
 /// Opens the store once per method, and measures them in turn.
 fn one_round(name: &str, options: &Options) -> Result<Round> {
     let case = Case::parse(name, options.rows)?;
-    let dir = case.write(&options.data, name)?;
+    let dir = case.write(&options.measured.data, name)?;
     let mut stores = Vec::new();
     for &io in &options.io {
         match Store::open(dir.join("OM4.zarr"), &OpenOptions::default().with_io(io)) {

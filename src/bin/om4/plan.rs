@@ -2,13 +2,14 @@
 
 use anyhow::{Result, bail};
 use burn_om4::ocean::{PlaneRequest, PlaneSource};
+use burn_om4::plan::BatchPlan;
 use burn_om4::store::{OpenOptions, Store};
 use burn_om4::{
     Channel, DatasetOptions, OceanDataset, Om4Paths, Order, PrefetchOptions, Schedule,
     ScheduleOptions, WindowOptions, parse_channels,
 };
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -68,56 +69,88 @@ pub fn run(options: &Options) -> Result<()> {
     if epoch.is_empty() {
         bail!("no batch fits");
     }
-    let plane = dataset.context(0).shape();
-    let plane_bytes = (plane.cells() * size_of::<f32>()) as u64;
     let positions = [store.positions(&prognostic)?, store.positions(&boundary)?];
-    let (mut unique, mut shown, mut chunks, mut largest, mut uses) = (0, 0, 0, 0, BTreeMap::new());
+    let mut counts = Counts::default();
     for batch in 0..epoch.len() {
         let windows = epoch.batch(batch);
         let windows = windows.iter().filter_map(|&i| dataset.window(i as usize));
         let plan = dataset.plan(&windows.collect::<Vec<_>>())?;
-        unique += plan.unique_planes() as u64;
-        shown += plan.touched_planes() as u64;
-        largest = largest.max(plan.touched_planes() as u64 * plane_bytes);
-        for (group, channels) in [&plan.prognostic, &plan.boundary].iter().zip(&positions) {
-            let rows = &group.rows;
-            chunks += store.planned_chunks(&PlaneRequest { rows, channels })?;
-        }
-        for row in plan.prognostic.rows {
-            *uses.entry(row).or_insert(0u64) += 1;
-        }
+        counts.add(&plan, &store, &positions)?;
     }
-    let batches = epoch.len();
-    let rows = uses.len() as u64;
-    let reread = uses.values().sum::<u64>() as f64 / rows as f64;
+    let plane = dataset.context(0).shape();
+    let plane_bytes = (plane.cells() * size_of::<f32>()) as u64;
     let prefetch = PrefetchOptions::default().with_batches(options.prefetch);
-    // In use, waiting, being read.
-    let held = (prefetch.batches as u64 + 2).min(batches) * largest;
-    let bound = match () {
-        _ if reread > 1.5 => {
-            "reading: rows are read again and again; an order that keeps neighbours together, or \
-             memory for a tier, saves it"
-        }
-        _ if chunks * plane_bytes < unique * plane_bytes / 2 => {
-            "decoding: few large chunks; more reader threads help"
-        }
-        _ => "reading, once per plane: the storage",
-    };
-    let report = json!({
-        "windows": dataset.windows(),
-        "batches": batches,
-        "unique_planes_per_batch": unique as f64 / batches as f64,
-        "unique_bytes_per_batch": unique as f64 / batches as f64 * plane_bytes as f64,
-        "unique_planes_per_epoch": unique,
-        "unique_bytes_per_epoch": unique * plane_bytes,
-        "planes_shown_per_epoch": shown,
-        "shown_over_unique": shown as f64 / unique as f64,
-        "chunks_per_batch": chunks as f64 / batches as f64,
-        "chunks_per_epoch": chunks,
-        "times_each_row_is_read": reread,
-        "host_memory_bytes": held,
-        "bound_by": bound,
-    });
+    let report = counts.report(dataset.windows(), epoch.len(), plane_bytes, &prefetch);
     println!("{}", serde_json::to_string_pretty(&report)?);
     Ok(())
+}
+
+/// Sums over the batches of an epoch.
+#[derive(Default)]
+struct Counts {
+    unique_planes: u64,
+    shown_planes: u64,
+    chunks: u64,
+    /// Planes that the largest batch shows.
+    largest: u64,
+    /// How often each prognostic row is read.
+    uses: BTreeMap<usize, u64>,
+}
+
+impl Counts {
+    /// `positions` are those of the prognostic and of the boundary channels in the store.
+    fn add(&mut self, plan: &BatchPlan, store: &Store, positions: &[Vec<usize>; 2]) -> Result<()> {
+        self.unique_planes += plan.unique_planes() as u64;
+        let shown = plan.touched_planes() as u64;
+        self.shown_planes += shown;
+        self.largest = self.largest.max(shown);
+        for (group, channels) in [&plan.prognostic, &plan.boundary].iter().zip(positions) {
+            let rows = &group.rows;
+            self.chunks += store.planned_chunks(&PlaneRequest { rows, channels })?;
+        }
+        for &row in &plan.prognostic.rows {
+            *self.uses.entry(row).or_insert(0) += 1;
+        }
+        Ok(())
+    }
+
+    fn report(
+        &self,
+        windows: usize,
+        batches: u64,
+        plane_bytes: u64,
+        prefetch: &PrefetchOptions,
+    ) -> Value {
+        let per_batch = |n: u64| n as f64 / batches as f64;
+        let reread = self.uses.values().sum::<u64>() as f64 / self.uses.len() as f64;
+        // In use, waiting, being read.
+        let held = (prefetch.batches as u64 + 2).min(batches);
+        json!({
+            "windows": windows,
+            "batches": batches,
+            "unique_planes_per_batch": per_batch(self.unique_planes),
+            "unique_bytes_per_batch": per_batch(self.unique_planes) * plane_bytes as f64,
+            "unique_planes_per_epoch": self.unique_planes,
+            "unique_bytes_per_epoch": self.unique_planes * plane_bytes,
+            "planes_shown_per_epoch": self.shown_planes,
+            "shown_over_unique": self.shown_planes as f64 / self.unique_planes as f64,
+            "chunks_per_batch": per_batch(self.chunks),
+            "chunks_per_epoch": self.chunks,
+            "times_each_row_is_read": reread,
+            "host_memory_bytes": held * self.largest * plane_bytes,
+            "bound_by": self.bound(reread),
+        })
+    }
+
+    /// The stage that bounds the run, and what helps.
+    fn bound(&self, reread: f64) -> &'static str {
+        if reread > 1.5 {
+            "reading: rows are read again and again; an order that keeps neighbours together, or \
+             memory for a tier, saves it"
+        } else if 2 * self.chunks < self.unique_planes {
+            "decoding: few large chunks; more reader threads help"
+        } else {
+            "reading, once per plane: the storage"
+        }
+    }
 }

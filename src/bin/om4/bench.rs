@@ -3,6 +3,7 @@
 //! Machines are busy and clocks change, so the numbers to look at are ratios: each round runs every
 //! way of reading once, a ratio is taken inside a round, and the median over the rounds is reported.
 
+use crate::cases::Cases;
 use crate::column::{Column, Kind, Place, blocks};
 use crate::loaders::{BATCH, STEPS};
 use crate::meter::{Cost, forget, measure};
@@ -12,25 +13,16 @@ use burn_om4::store::{OpenOptions, Store, reader_threads};
 use burn_om4::synth::SynthOptions;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const CASES: &str = "flat-none-v2,flat-blosc-v2,flat-zstd-v3,compact-none-v2,compact-blosc-v2,\
                      compact-zstd-v3,flat-zstd-sharded,compact-none-sharded";
 
 #[derive(Args)]
+#[command(mut_arg("cases", |arg| arg.default_value(CASES)))]
 pub struct Options {
-    /// Folder of the bench's own stores; they are written when they are not there.
-    #[arg(long, default_value = "target/bench-stores")]
-    data: PathBuf,
-    /// Where to write the result.
-    #[arg(long)]
-    json: Option<PathBuf>,
-    /// Stores to measure: {flat,compact}-{none,blosc,zstd}-{v2,v3,sharded}.
-    #[arg(long, value_delimiter = ',', default_value = CASES)]
-    cases: Vec<String>,
-    /// Rounds.
-    #[arg(long, default_value_t = 7)]
-    rounds: usize,
+    #[command(flatten)]
+    measured: Cases,
     /// Rows of the first store.
     #[arg(long, default_value_t = 44)]
     rows: usize,
@@ -114,14 +106,14 @@ pub fn run(options: &Options) -> Result<()> {
     let threads = reader_threads()?;
     let mut cases = Map::new();
     let mut sweep = Value::Null;
-    for (k, name) in options.cases.iter().enumerate() {
+    for (k, name) in options.measured.cases.iter().enumerate() {
         let rows = if k == 0 {
             options.rows
         } else {
             options.other_rows
         };
         let case = Case::parse(name, rows)?;
-        let dir = case.write(&options.data, name)?;
+        let dir = case.write(&options.measured.data, name)?;
         let place = Place {
             case: name,
             rows,
@@ -142,19 +134,14 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let result = json!({
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
-        "rounds": options.rounds,
+        "rounds": options.measured.rounds,
         "plane_bytes": PLANE_BYTES,
         "batch": BATCH, "history": 1, "steps": STEPS, "prefetch": options.prefetch,
-        "open_99_variables": open_99(&options.data, options.rounds)?,
+        "open_99_variables": open_99(&options.measured.data, options.measured.rounds)?,
         "cases": cases,
         "threads": sweep,
     });
-    let text = serde_json::to_string_pretty(&result)?;
-    match &options.json {
-        Some(path) => std::fs::write(path, text)?,
-        None => println!("{text}"),
-    }
-    Ok(())
+    options.measured.report(&result)
 }
 
 fn measure_case(case: &Case, place: &Place<'_>, options: &Options) -> Result<Value> {
@@ -167,7 +154,7 @@ fn measure_case(case: &Case, place: &Place<'_>, options: &Options) -> Result<Val
     }
     let start = |kind: &Kind| Column::start(*kind, place);
     let mut columns: Vec<Column> = kinds.iter().map(start).collect::<Result<_>>()?;
-    for _ in 0..options.rounds {
+    for _ in 0..options.measured.rounds {
         for column in &mut columns {
             column.turn()?;
         }
@@ -249,7 +236,7 @@ fn measure_cold(
         blocks(case.rows).len() * blocks(case.rows).first().map_or(0, ExactSizeIterator::len);
     let files = case.files(place.dir, 0..read);
     let mut found: Vec<Vec<Cost>> = vec![Vec::new(); 2];
-    for _ in 0..options.rounds {
+    for _ in 0..options.measured.rounds {
         for (column, costs) in columns.iter_mut().zip(&mut found) {
             forget_all(&files)?;
             costs.push(column.turn()?.cost);
@@ -274,7 +261,7 @@ fn measure_cold(
 fn measure_threads(place: &Place<'_>, options: &Options) -> Result<Value> {
     let start = |&threads: &usize| Column::start(Kind::Reader, &Place { threads, ..*place });
     let mut columns: Vec<Column> = options.threads.iter().map(start).collect::<Result<_>>()?;
-    for _ in 0..options.rounds {
+    for _ in 0..options.measured.rounds {
         for column in &mut columns {
             column.turn()?;
         }

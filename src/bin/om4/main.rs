@@ -1,13 +1,14 @@
 //! What reading costs, measured and planned.
 //!
 //! ```sh
-//! cargo run --release --example om4 -- bench --data bench-stores --json bench.json
-//! cargo run --release --example om4 -- backends --cold
-//! cargo run --release --example om4 -- plan --data path/to/stores
+//! cargo run --release --features cli --bin om4 -- bench --data bench-stores --json bench.json
+//! cargo run --release --features cli --bin om4 -- backends --cold
+//! cargo run --release --features cli --bin om4 -- plan --data path/to/stores
 //! ```
 
 mod backends;
 mod bench;
+mod cases;
 mod column;
 mod limit;
 mod loaders;
