@@ -8,14 +8,10 @@
 use anyhow::{Context, Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Tensor};
-use burn_om4::{
-    Channel, DatasetOptions, Date, DateRange, DeviceChoice, Inputs, MaskOrder, ModelBatch,
-    OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order, PrefetchOptions, ReadMethod,
-    Schedule, ScheduleOptions, Strictness, WindowOptions,
-};
+use burn_om4::{DeviceChoice, ModelBatch, OceanBatcher, ReadMethod};
 use clap::Parser;
 use npyz::WriterBuilder;
-use serde::Deserialize;
+use om4_test_support::fixtures::{Case, Manifest, read_manifest};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,47 +38,25 @@ struct Options {
     io: ReadMethod,
 }
 
-#[derive(Deserialize)]
-struct Manifest {
-    cases: Vec<Case>,
-}
-
-/// The fields of a case that describe its batch; expectations are not looked at.
-#[derive(Deserialize)]
-struct Case {
-    id: String,
-    prognostic: Vec<String>,
-    boundary: Vec<String>,
-    hist: usize,
-    steps: usize,
-    stride: usize,
-    indices: Vec<u64>,
-    normalize_before_mask: bool,
-    masked_fill_value: f32,
-    time_slice: Option<[Date; 2]>,
-    stores: Vec<PathBuf>,
-    label_stores: Option<Vec<PathBuf>>,
-}
-
 fn main() -> Result<()> {
     let options = Options::parse();
-    let text = fs::read_to_string(&options.manifest)
+    let manifest: Manifest<Case> = read_manifest(&options.manifest)
         .with_context(|| format!("cannot read {}", options.manifest.display()))?;
-    let manifest: Manifest = serde_json::from_str(&text)?;
     let case = manifest.cases.into_iter().find(|c| c.id == options.case);
     let case = case.with_context(|| format!("no case `{}`", options.case))?;
     let root = options.manifest.parent().unwrap_or(Path::new("."));
 
-    let dataset = open(&case, root, &options)?;
+    let (store, stores) = (options.store, case.stores.len());
+    ensure!(
+        store < stores,
+        "case `{}` has {stores} stores, there is none at {store}",
+        case.id
+    );
+    let dataset = case.open(root, store, options.io)?;
     let length = dataset.windows();
     let window = dataset.context(0).window().clone();
     let device = options.device.open()?;
-    let spec = ScheduleOptions::default()
-        .with_order(Order::Custom(vec![case.indices.clone()]))
-        .with_batch_size(case.indices.len());
-    let schedule = Schedule::new(spec, dataset.groups())?;
-    let batcher = OceanBatcher::new(dataset);
-    let loader = OceanLoader::new(batcher, schedule, PrefetchOptions::default(), &device)?;
+    let loader = case.loader(OceanBatcher::new(dataset), &device)?;
     let batch = loader
         .iter()
         .next()
@@ -120,45 +94,6 @@ fn main() -> Result<()> {
         serde_json::to_string_pretty(&meta)?,
     )?;
     Ok(())
-}
-
-fn open(case: &Case, root: &Path, asked: &Options) -> Result<OceanDataset> {
-    let store = asked.store;
-    ensure!(
-        store < case.stores.len(),
-        "case `{}` has {} stores, there is none at {store}",
-        case.id,
-        case.stores.len()
-    );
-    let channels =
-        |names: &[String]| -> Result<Vec<Channel>, _> { names.iter().map(|n| n.parse()).collect() };
-    let window = WindowOptions::default()
-        .with_history(case.hist)
-        .with_steps(case.steps)
-        .with_stride(case.stride);
-    let order = match case.normalize_before_mask {
-        true => MaskOrder::NormaliseFirst,
-        false => MaskOrder::MaskFirst,
-    };
-    let mut options = DatasetOptions::new(channels(&case.prognostic)?, channels(&case.boundary)?)
-        .with_window(window)
-        .with_mask_order(order)
-        .with_masked_fill_value(case.masked_fill_value)
-        .with_inputs(Inputs::All)
-        .with_strictness(Strictness::Lenient)
-        .with_io(asked.io);
-    if let Some([start, end]) = case.time_slice {
-        options = options.with_time(DateRange { start, end });
-    }
-    let paths = Om4Paths::in_dir(root.join(&case.stores[store]));
-    let dataset = match case.label_stores.as_deref() {
-        None | Some([]) => OceanDataset::open(&paths, &options)?,
-        Some(labels) => {
-            let labels = Om4Paths::in_dir(root.join(&labels[store % labels.len()]));
-            OceanDataset::open_with_labels(&paths, &labels, &options)?
-        }
-    };
-    Ok(dataset)
 }
 
 /// `(step, batch, time*channel, y, x)`, float32, C order.

@@ -11,9 +11,9 @@
 //! (`[rank][batch][index]`). Everything else is passed through.
 
 use anyhow::{Context, Result};
-use burn_om4::order::{GroupOrder, Groups};
-use burn_om4::{Order, Schedule, ScheduleOptions};
+use burn_om4::Schedule;
 use clap::Parser;
+use om4_test_support::samplers::SamplerCase;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -26,34 +26,6 @@ struct Args {
     /// Where to write the same cases with their batches.
     #[arg(long)]
     out: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct Case {
-    datasets: Vec<DataSet>,
-    batch_size: usize,
-    shuffle: bool,
-    drop_last: bool,
-    seed: i64,
-    world_size: usize,
-    #[serde(default)]
-    group_order: GroupOrder,
-    order: Option<Order>,
-}
-
-#[derive(Deserialize)]
-struct DataSet {
-    length: u64,
-    group_key: GroupKey,
-}
-
-/// Ordered as Python orders integers, strings and tuples of them.
-#[derive(Clone, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[serde(untagged)]
-enum GroupKey {
-    Number(i64),
-    Text(String),
-    Tuple(Vec<GroupKey>),
 }
 
 fn main() -> Result<()> {
@@ -76,30 +48,7 @@ fn main() -> Result<()> {
 }
 
 fn fill(value: &mut Value) -> Result<()> {
-    let case = Case::deserialize(&*value)?;
-    let keys = case
-        .datasets
-        .iter()
-        .map(|d| (d.length, d.group_key.clone()));
-    let groups = Groups::by_key(keys)?;
-    let order = case.order.unwrap_or(Order::Samudra {
-        shuffle: case.shuffle,
-        groups: case.group_order,
-    });
-    let schedule = |rank| {
-        let spec = ScheduleOptions::default()
-            .with_order(order.clone())
-            .with_seed(case.seed)
-            .with_batch_size(case.batch_size)
-            .with_drop_last(case.drop_last)
-            .with_world(case.world_size)
-            .with_rank(rank);
-        Schedule::new(spec, groups.clone())
-    };
-    // Rank 0 alone finds a world of 0.
-    let ranks = (0..case.world_size.max(1))
-        .map(schedule)
-        .collect::<burn_om4::Result<Vec<_>>>()?;
+    let ranks = SamplerCase::deserialize(&*value)?.schedules()?;
     let epochs = value.get_mut("epochs").and_then(Value::as_array_mut);
     for epoch in epochs.context("the case has no list `epochs`")? {
         let number = epoch.get("epoch").and_then(Value::as_u64);

@@ -1,8 +1,6 @@
 //! Keyed picks: every window k times, keys that depend on nothing but seed, epoch, window and pick,
 //! and the two transforms.
 
-mod common;
-
 use burn::Tensor;
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
@@ -14,7 +12,7 @@ use burn_om4::{
     OceanDataset, OceanLoader, Om4Paths, Order, PrefetchOptions, Result, Role, Schedule,
     ScheduleOptions, WindowOptions, parse_channels,
 };
-use common::memory::{memory_dataset, memory_source};
+use om4_test_support::memory::{memory_dataset, memory_source};
 use std::collections::BTreeMap;
 use std::path::Path;
 

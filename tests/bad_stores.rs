@@ -1,13 +1,11 @@
 //! What goes wrong with real stores: each symptom is an error that says where, or a warning, and
 //! never a wrong number.
 
-mod common;
-
 use burn_om4::ocean::PlaneSource;
 use burn_om4::store::{OpenOptions, Statistics, Store};
 use burn_om4::{Channel, Error, ErrorKind, Strictness};
-use common::shared;
-use common::stores::{Bend, Writer, copy_dir, field, plane_bits, read, read_all, value};
+use om4_test_support::shared;
+use om4_test_support::stores::{Bend, Writer, copy_dir, field, plane_bits, read, read_all, value};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,5 @@
 //! The suite finds every breach it is there for, and passes what the crate itself offers.
 
-mod common;
-
 use burn_om4::host::HostPlanes;
 use burn_om4::ocean::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 use burn_om4::store::{OpenOptions, Store};

@@ -2,18 +2,16 @@
 //! threads of a process.
 #![cfg(feature = "vulkan")]
 
-mod common;
-
 use burn::data::dataloader::DataLoader;
 use burn_om4::ocean::PlaneShape;
-use burn_om4::testing::MemorySource;
+use burn_om4::testing::{DeviceMemory, MemorySource};
 use burn_om4::{
     OceanBatcher, OceanLoader, Order, PrefetchOptions, PrefetchTo, Schedule, ScheduleOptions,
 };
 
 #[test]
 fn a_batch_of_overlapping_rollouts_holds_its_unique_planes_once() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     // Planes of 32 KiB, so that alignment does not count.
@@ -22,7 +20,7 @@ fn a_batch_of_overlapping_rollouts_holds_its_unique_planes_once() {
     let source = MemorySource::new(channels.into(), 20, shape, |row, _, cell| {
         (row + cell) as f32
     });
-    let dataset = common::memory::memory_dataset(source, 4);
+    let dataset = om4_test_support::memory::memory_dataset(source, 4);
     let spec = ScheduleOptions::default()
         .with_order(Order::Sequential)
         .with_batch_size(4);
@@ -35,7 +33,7 @@ fn a_batch_of_overlapping_rollouts_holds_its_unique_planes_once() {
     let loader = OceanLoader::new(batcher, schedule, prefetch, &device).unwrap();
     let held = || {
         device.sync().unwrap();
-        common::device_memory(&device).bytes_in_use
+        DeviceMemory::of(&device).unwrap().in_use
     };
 
     // The first batch also brings constants, which stay.

@@ -1,7 +1,5 @@
 //! One loader for several devices: shares, equal steps, failing together, and Burn's own strategy.
 
-mod common;
-
 use burn::data::dataloader::DataLoader;
 use burn::data::dataloader::split::split_dataloader;
 use burn::module::Module;
@@ -24,7 +22,7 @@ use burn_om4::{
     Error, ErrorKind, LoaderState, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order,
     PrefetchOptions, Schedule, ScheduleOptions,
 };
-use common::memory::{memory_dataset, memory_source};
+use om4_test_support::memory::{memory_dataset, memory_source};
 use std::sync::{Arc, Mutex};
 
 fn loader_of(dataset: OceanDataset, order: Order, prefetch: usize) -> OceanLoader {

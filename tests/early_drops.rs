@@ -2,8 +2,6 @@
 //! test in a program of its own, so that nothing else starts threads.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
 use burn_om4::{OceanBatcher, OceanLoader, Order, PrefetchOptions, Schedule, ScheduleOptions};
@@ -25,7 +23,7 @@ fn usage(device: &Device) -> Usage {
     Usage {
         reserved,
         held,
-        threads: common::threads().unwrap(),
+        threads: om4_test_support::threads().unwrap(),
         descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(),
         resident: pages * 4096,
     }
@@ -37,8 +35,8 @@ fn on_device(device: &Device) -> (u64, u64) {
         return (0, 0);
     }
     device.sync().unwrap();
-    let usage = common::device_memory(device);
-    (usage.bytes_reserved, usage.bytes_in_use)
+    let memory = burn_om4::testing::DeviceMemory::of(device).unwrap();
+    (memory.reserved, memory.in_use)
 }
 
 #[cfg(not(feature = "vulkan"))]
@@ -57,7 +55,8 @@ fn passes(loader: &OceanLoader, passes: usize) {
 }
 
 fn flat(device: &Device) {
-    let dataset = common::memory::memory_dataset(common::memory::memory_source(40), 2);
+    let dataset =
+        om4_test_support::memory::memory_dataset(om4_test_support::memory::memory_source(40), 2);
     let spec = ScheduleOptions::default()
         .with_order(Order::Shuffled)
         .with_batch_size(3);
@@ -97,7 +96,7 @@ fn flat(device: &Device) {
 #[test]
 fn fifty_early_drops_leave_threads_descriptors_and_memory_flat() {
     flat(&Device::flex());
-    if let Some(device) = common::vulkan() {
+    if let Some(device) = om4_test_support::vulkan() {
         flat(&device);
     }
 }

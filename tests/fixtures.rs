@@ -1,106 +1,39 @@
 //! Every public fixture case, from every store that it lists, bit for bit against the batches of
 //! the original Python, through the public loader API.
 
-mod common;
-
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{Device, Tensor};
 use burn_om4::testing::ulps;
-use burn_om4::{
-    Channel, DatasetOptions, Date, DateRange, Inputs, MaskOrder, ModelBatch, OceanBatcher,
-    OceanDataset, OceanLoader, Om4Paths, Order, PrefetchOptions, ReadMethod, Role, Schedule,
-    ScheduleOptions, Strictness, WindowOptions,
-};
-use common::stores::methods;
-use serde::Deserialize;
+use burn_om4::{ModelBatch, OceanBatcher, OceanLoader, ReadMethod, Role};
+use om4_test_support::fixtures::{GoldenCase, golden};
+use om4_test_support::stores::methods;
 #[cfg(feature = "vulkan")]
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-#[derive(Deserialize)]
-struct Manifest {
-    cases: Vec<Case>,
+fn batcher(golden: &GoldenCase, root: &Path, store: usize, io: ReadMethod) -> OceanBatcher {
+    let dataset = golden.case.open(root, store, io).unwrap();
+    assert_eq!(
+        dataset.windows(),
+        golden.expected.length,
+        "{}",
+        golden.case.id
+    );
+    OceanBatcher::new(dataset)
 }
 
-#[derive(Deserialize)]
-struct Case {
-    id: String,
-    prognostic: Vec<String>,
-    boundary: Vec<String>,
-    hist: usize,
-    steps: usize,
-    stride: usize,
-    indices: Vec<u64>,
-    normalize_before_mask: bool,
-    masked_fill_value: f32,
-    time_slice: Option<[Date; 2]>,
-    stores: Vec<PathBuf>,
-    label_stores: Option<Vec<PathBuf>>,
-    length: usize,
-    input_time_indices: Vec<Vec<Vec<usize>>>,
-    label_time_indices: Vec<Vec<Vec<usize>>>,
-    tolerance: String,
+fn batch(
+    golden: &GoldenCase,
+    batcher: &OceanBatcher,
+    device: &Device,
+) -> (OceanLoader, ModelBatch) {
+    let loader = golden.case.loader(batcher.clone(), device).unwrap();
+    let batch = loader.iter().next().unwrap().unwrap();
+    (loader, batch)
 }
 
-impl Case {
-    fn derived(&self) -> bool {
-        self.boundary.iter().any(|c| c == "hfds_anomalies")
-    }
-
-    fn open(&self, root: &Path, store: usize, io: ReadMethod) -> burn_om4::Result<OceanDataset> {
-        let channels = |names: &[String]| -> Vec<Channel> {
-            names.iter().map(|n| n.parse().unwrap()).collect()
-        };
-        let window = WindowOptions::default()
-            .with_history(self.hist)
-            .with_steps(self.steps)
-            .with_stride(self.stride);
-        let order = match self.normalize_before_mask {
-            true => MaskOrder::NormaliseFirst,
-            false => MaskOrder::MaskFirst,
-        };
-        let mut options = DatasetOptions::new(channels(&self.prognostic), channels(&self.boundary))
-            .with_window(window)
-            .with_mask_order(order)
-            .with_masked_fill_value(self.masked_fill_value)
-            .with_inputs(Inputs::All)
-            .with_strictness(Strictness::Lenient)
-            .with_io(io);
-        if let Some([start, end]) = self.time_slice {
-            options = options.with_time(DateRange { start, end });
-        }
-        let paths = Om4Paths::in_dir(root.join(&self.stores[store]));
-        match &self.label_stores {
-            None => OceanDataset::open(&paths, &options),
-            Some(labels) => {
-                let labels = Om4Paths::in_dir(root.join(&labels[store % labels.len()]));
-                OceanDataset::open_with_labels(&paths, &labels, &options)
-            }
-        }
-    }
-
-    fn batcher(&self, root: &Path, store: usize, io: ReadMethod) -> OceanBatcher {
-        let dataset = self.open(root, store, io).unwrap();
-        assert_eq!(dataset.windows(), self.length, "{}", self.id);
-        OceanBatcher::new(dataset)
-    }
-
-    fn batch(&self, batcher: &OceanBatcher, device: &Device) -> (OceanLoader, ModelBatch) {
-        let spec = ScheduleOptions::default()
-            .with_order(Order::Custom(vec![self.indices.clone()]))
-            .with_batch_size(self.indices.len());
-        let (batcher, prefetch) = (batcher.clone(), PrefetchOptions::default());
-        let schedule = Schedule::new(spec, batcher.dataset().groups()).unwrap();
-        let loader = OceanLoader::new(batcher, schedule, prefetch, device).unwrap();
-        let batch = loader.iter().next().unwrap().unwrap();
-        (loader, batch)
-    }
-}
-
-fn cases() -> Option<(PathBuf, Vec<Case>)> {
-    let root = common::fixtures("batches")?;
-    let text = std::fs::read_to_string(root.join("manifest.json")).unwrap();
-    let manifest: Manifest = serde_json::from_str(&text).unwrap();
+fn cases() -> Option<(PathBuf, Vec<GoldenCase>)> {
+    let (root, manifest) = golden()?;
     assert!(manifest.cases.len() >= 22);
     Some((root, manifest.cases))
 }
@@ -127,10 +60,10 @@ fn shown(batch: &ModelBatch, role: Role) -> Vec<f32> {
     values(steps)
 }
 
-fn check(case: &Case, name: &str, found: &[f32], expected: &[f32]) {
-    assert_eq!(found.len(), expected.len(), "{} {name}", case.id);
+fn check(golden: &GoldenCase, name: &str, found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len(), "{} {name}", golden.case.id);
     for (i, (&f, &e)) in found.iter().zip(expected).enumerate() {
-        let near = match case.tolerance.as_str() {
+        let near = match golden.expected.tolerance.as_str() {
             "exact" => ulps(f, e) == 0,
             // Statistics in float64: the original then calculates in float64.
             "atol 5e-7 + rtol 3e-7" => (f - e).abs() <= 5e-7 + 3e-7 * e.abs(),
@@ -139,30 +72,33 @@ fn check(case: &Case, name: &str, found: &[f32], expected: &[f32]) {
         assert!(
             near,
             "{} {name} value {i}: expected {e:?}, found {f:?}",
-            case.id
+            golden.case.id
         );
     }
 }
 
-fn check_batch(case: &Case, root: &Path, batch: &ModelBatch) {
+fn check_batch(golden: &GoldenCase, root: &Path, batch: &ModelBatch) {
     let expected = |name: &str| {
         let path = root
             .join("expected")
-            .join(&case.id)
+            .join(&golden.case.id)
             .join(format!("{name}.npy"));
-        common::read_npy::<f32>(&path)
+        om4_test_support::read_npy::<f32>(&path)
     };
     let steps = || 0..batch.steps();
     for (role, name) in ROLES {
-        check(case, name, &shown(batch, role), &expected(name));
+        check(golden, name, &shown(batch, role), &expected(name));
     }
-    let mask = root.join("expected").join(&case.id).join("label_mask.npy");
-    let mask: Vec<bool> = common::read_npy::<u8>(&mask)
+    let mask = root
+        .join("expected")
+        .join(&golden.case.id)
+        .join("label_mask.npy");
+    let mask: Vec<bool> = om4_test_support::read_npy::<u8>(&mask)
         .iter()
         .map(|&m| m != 0)
         .collect();
     let found: Vec<bool> = batch.label_mask().into_data().iter::<bool>().collect();
-    assert_eq!(found, mask, "{}", case.id);
+    assert_eq!(found, mask, "{}", golden.case.id);
 
     let window = batch.context().window();
     let rows = |of: &dyn Fn(usize, usize) -> Vec<usize>| -> Vec<Vec<Vec<usize>>> {
@@ -172,11 +108,11 @@ fn check_batch(case: &Case, root: &Path, batch: &ModelBatch) {
     };
     assert_eq!(
         rows(&|s, k| window.input_rows(s, k).collect()),
-        case.input_time_indices
+        golden.expected.input_time_indices
     );
     assert_eq!(
         rows(&|s, k| window.label_rows(s, k).collect()),
-        case.label_time_indices
+        golden.expected.label_time_indices
     );
 }
 
@@ -184,25 +120,25 @@ fn check_batch(case: &Case, root: &Path, batch: &ModelBatch) {
 fn every_case_equals_the_original_bit_for_bit_on_the_cpu() {
     let Some((root, cases)) = cases() else { return };
     let mut compared = 0;
-    for case in cases.iter().filter(|c| !c.derived()) {
-        for store in 0..case.stores.len() {
-            compare(case, &root, store, ReadMethod::default());
+    for golden in cases.iter().filter(|g| !g.case.derived()) {
+        for store in 0..golden.case.stores.len() {
+            compare(golden, &root, store, ReadMethod::default());
             compared += 1;
         }
     }
     assert!(compared >= 90, "only {compared} batches compared");
 }
 
-fn compare(case: &Case, root: &Path, store: usize, io: ReadMethod) {
-    let (loader, batch) = case.batch(&case.batcher(root, store, io), &Device::flex());
-    check_batch(case, root, &batch);
+fn compare(golden: &GoldenCase, root: &Path, store: usize, io: ReadMethod) {
+    let (loader, batch) = batch(golden, &batcher(golden, root, store, io), &Device::flex());
+    check_batch(golden, root, &batch);
     let counters = loader.counters();
     assert_eq!(
         counters.planes_read, counters.unique_planes,
         "{} by {io}",
-        case.id
+        golden.case.id
     );
-    assert_eq!(counters.missing_chunks, 0, "{} by {io}", case.id);
+    assert_eq!(counters.missing_chunks, 0, "{} by {io}", golden.case.id);
 }
 
 #[test]
@@ -212,9 +148,9 @@ fn every_case_equals_the_original_by_every_way_of_reading() {
     let all = methods(&root.join("stores/A/flat_v2_none/OM4.zarr"));
     // The default has a test of its own.
     for io in all.into_iter().filter(|io| *io != ReadMethod::default()) {
-        for case in cases.iter().filter(|c| !c.derived()) {
-            for store in 0..case.stores.len() {
-                compare(case, &root, store, io);
+        for golden in cases.iter().filter(|g| !g.case.derived()) {
+            for store in 0..golden.case.stores.len() {
+                compare(golden, &root, store, io);
                 compared += 1;
             }
         }
@@ -228,40 +164,46 @@ fn every_case_equals_the_original_by_every_way_of_reading() {
 #[test]
 fn every_case_and_store_through_the_device_lane_equals_the_cpu() {
     let Some((root, cases)) = cases() else { return };
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     let (mut compared, mut own_labels) = (0, 0);
     let (mut with_nan, mut with_infinities) = (BTreeSet::new(), BTreeSet::new());
-    for case in cases.iter().filter(|c| !c.derived()) {
-        for store in 0..case.stores.len() {
-            let batcher = case.batcher(&root, store, ReadMethod::default());
-            let (loader, cpu) = case.batch(&batcher, &Device::flex());
-            let (on_device, batch) = case.batch(&batcher, &device);
+    for golden in cases.iter().filter(|g| !g.case.derived()) {
+        for store in 0..golden.case.stores.len() {
+            let batcher = batcher(golden, &root, store, ReadMethod::default());
+            let (loader, cpu) = batch(golden, &batcher, &Device::flex());
+            let (on_device, batch) = batch(golden, &batcher, &device);
             let groups = 2 + u64::from(cpu.context().has_own_labels());
             assert_eq!(on_device.counters().uploads, groups, "one copy each");
             for (role, name) in ROLES {
                 let (cpu, found) = (shown(&cpu, role), shown(&batch, role));
-                assert_eq!(found.len(), cpu.len(), "{} {name}", case.id);
+                assert_eq!(found.len(), cpu.len(), "{} {name}", golden.case.id);
                 for (i, (&c, &f)) in cpu.iter().zip(&found).enumerate() {
                     let infinite = c.abs() == f32::MAX;
                     if infinite {
-                        with_infinities.insert(&case.id);
+                        with_infinities.insert(&golden.case.id);
                     }
                     let near = if infinite || c == 0.0 {
                         f == c
                     } else {
                         ulps(f, c) <= 3
                     };
-                    let place = || format!("{} {} {name}", case.id, case.stores[store].display());
+                    let place = || {
+                        format!(
+                            "{} {} {name}",
+                            golden.case.id,
+                            golden.case.stores[store].display()
+                        )
+                    };
                     assert!(near, "{} value {i}: expected {c:?}, found {f:?}", place());
                 }
             }
             let masks = [cpu.label_mask(), batch.label_mask()];
             let [of_cpu, found] = masks.map(|m| m.into_data().iter::<bool>().collect::<Vec<_>>());
-            assert_eq!(found, of_cpu, "{}", case.id);
+            assert_eq!(found, of_cpu, "{}", golden.case.id);
             if loader.counters().nan_in_ocean > 0 {
-                with_nan.insert(&case.id);
+                with_nan.insert(&golden.case.id);
             }
             own_labels += u32::from(cpu.context().has_own_labels());
             compared += 1;
@@ -275,7 +217,7 @@ fn every_case_and_store_through_the_device_lane_equals_the_cpu() {
 #[test]
 fn derived_channels_are_refused_by_name() {
     let Some((root, cases)) = cases() else { return };
-    for case in cases.iter().filter(|c| c.derived()) {
+    for GoldenCase { case, .. } in cases.iter().filter(|g| g.case.derived()) {
         let error = case.open(&root, 0, ReadMethod::default()).err().unwrap();
         assert!(error.to_string().contains("hfds_anomalies"), "{error}");
     }

@@ -2,8 +2,6 @@
 //! leases, failures, early drops, prefetch policies.
 #![cfg(feature = "vulkan")]
 
-mod common;
-
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device, Tensor};
 use burn_om4::dataset::{Ocean, OceanPair};
@@ -127,7 +125,7 @@ fn shown(loader: &OceanLoader) -> Vec<Vec<f32>> {
 
 #[test]
 fn the_kernel_equals_the_cpu_on_every_kind_of_value() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     for order in [MaskOrder::NormaliseFirst, MaskOrder::MaskFirst] {
@@ -164,7 +162,7 @@ fn assert_near(found: &[Vec<f32>], expected: &[Vec<f32>], what: &str) {
 
 #[test]
 fn labels_of_a_store_of_their_own_are_a_third_group_on_their_own_grid() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     let label_shape = PlaneShape { ny: 3, nx: 13 };
@@ -195,7 +193,7 @@ fn labels_of_a_store_of_their_own_are_a_third_group_on_their_own_grid() {
 
 #[test]
 fn narrow_types_are_rounded_after_normalising_and_stay_finite() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     for precision in [Precision::F16, Precision::Bf16] {
@@ -239,7 +237,7 @@ fn narrow_types_are_rounded_after_normalising_and_stay_finite() {
 
 #[test]
 fn every_policy_delivers_the_same_batches_and_all_leases_come_home() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 2));
@@ -349,7 +347,7 @@ fn until(what: &str, reached: impl Fn() -> bool) {
 
 #[test]
 fn while_one_batch_is_in_use_the_next_is_uploaded_and_the_one_after_is_read() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     let turnstile = Arc::new(Turnstile::default());
@@ -389,7 +387,7 @@ fn while_one_batch_is_in_use_the_next_is_uploaded_and_the_one_after_is_read() {
 
 #[test]
 fn a_batch_through_the_batcher_uses_the_same_lane() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     let dataset = dataset_of(memory(), &options(MaskOrder::MaskFirst, 1));
@@ -434,7 +432,7 @@ fn a_device_that_cannot_serve_a_policy_is_refused_when_the_loader_is_made() {
         &Device::flex(),
     );
     assert!(kernel.unwrap().contains("no upload thread"));
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     assert_eq!(
@@ -456,7 +454,7 @@ fn a_device_that_cannot_serve_a_policy_is_refused_when_the_loader_is_made() {
 
 #[test]
 fn failures_arrive_in_their_place_and_leave_no_lease_behind() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     for fault in [Fault::ErrorAt(13), Fault::PanicAt(13)] {
@@ -490,7 +488,7 @@ fn assert_home(loader: &OceanLoader) {
 
 #[test]
 fn memory_of_the_host_is_bounded_by_the_prefetch() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     for (batches, to) in [
@@ -520,7 +518,7 @@ fn memory_of_the_host_is_bounded_by_the_prefetch() {
 
 #[test]
 fn a_thousand_batches_from_poisoned_buffers() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 1));
@@ -539,7 +537,7 @@ fn a_thousand_batches_from_poisoned_buffers() {
 
 #[test]
 fn the_timeline_has_all_lanes() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     let dataset = dataset_of(memory(), &options(MaskOrder::NormaliseFirst, 1));

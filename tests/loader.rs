@@ -1,7 +1,5 @@
 //! The loader: order, failures in their place, clean early drops, bounded prefetch.
 
-mod common;
-
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::tensor::Device;
 use burn_om4::host::{HostPool, HostPoolOptions, OrdinaryMemory};
@@ -12,7 +10,7 @@ use burn_om4::{
     Error, ErrorKind, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order, PrefetchOptions,
     Schedule, ScheduleOptions, Window,
 };
-use common::memory::{memory_dataset, memory_source, try_memory_dataset};
+use om4_test_support::memory::{memory_dataset, memory_source, try_memory_dataset};
 use std::time::Duration;
 
 const ROWS: usize = 20;
@@ -186,7 +184,7 @@ fn a_pool_that_runs_dry_says_which_batch_has_the_buffers() {
 fn early_drops_leave_nothing_behind() {
     let loader = loader(Order::Shuffled, 2);
     let full = pass(&loader).len();
-    let threads = common::threads();
+    let threads = om4_test_support::threads();
     for taken in (0..50).map(|k| k % full) {
         let mut iter = loader.iter();
         for _ in 0..taken {
@@ -198,7 +196,7 @@ fn early_drops_leave_nothing_behind() {
     assert_eq!(pass(&loader).len(), full);
     assert_clean(&loader);
     // A pass may find the last one's thread in its final steps and take another; 50 would be a leak.
-    if let (Some(before), Some(after)) = (threads, common::threads()) {
+    if let (Some(before), Some(after)) = (threads, om4_test_support::threads()) {
         assert!(after < before + 25, "threads grew from {before} to {after}");
     }
     // Five tensors a batch; buffers beyond what three batches need were given back.

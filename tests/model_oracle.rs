@@ -1,7 +1,5 @@
 //! The networks, losses and training steps of `samudra` against recordings of the originals.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
@@ -18,7 +16,7 @@ use serde::Deserialize;
 
 /// Where recordings lie; `None`, with a message, when they are absent outside CI.
 fn recordings(name: &str) -> Option<PathBuf> {
-    common::shared(&format!("fixtures/models/{name}"))
+    om4_test_support::shared(&format!("fixtures/models/{name}"))
 }
 
 #[derive(Deserialize)]

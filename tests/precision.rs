@@ -1,7 +1,5 @@
 //! Element types of batches on a CPU: what `half` rounds the float32 batch to, bit for bit.
 
-mod common;
-
 use burn::tensor::{DType, Device, TensorData};
 use burn_om4::ocean::PlaneShape;
 use burn_om4::testing::MemorySource;
@@ -35,7 +33,10 @@ fn dataset() -> OceanDataset {
     let channels = ["thetao_0", "zos", "hfds"].map(|n| n.parse().unwrap());
     let shape = PlaneShape { ny: 20, nx: 30 };
     // Means are 0 and deviations 1: normalising changes no value.
-    common::memory::memory_dataset(MemorySource::new(channels.into(), 12, shape, value), 1)
+    om4_test_support::memory::memory_dataset(
+        MemorySource::new(channels.into(), 12, shape, value),
+        1,
+    )
 }
 
 fn label(precision: Precision) -> TensorData {

@@ -1,12 +1,12 @@
 //! Reading planes: every fixture bit for bit, every codec and chunking, counts, errors in order.
 
-mod common;
-
 use burn_om4::ocean::{PlaneRequest, PlaneSink, PlaneSource};
 use burn_om4::store::{OpenOptions, Store};
 use burn_om4::{Channel, Error, ErrorKind, ReadMethod, Result, Strictness};
-use common::shared;
-use common::stores::{Bend, Planes, Writer, field, methods, plane_bits, read, read_all, value};
+use om4_test_support::shared;
+use om4_test_support::stores::{
+    Bend, Planes, Writer, field, methods, plane_bits, read, read_all, value,
+};
 use serde_json::{Value, json};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -4,13 +4,11 @@
 //! That every codec, chunking and sharding reads the same in every way is in `read.rs`; the fixtures
 //! are in `fixtures.rs`.
 
-mod common;
-
 use burn_om4::ocean::PlaneSource;
 use burn_om4::store::{OpenOptions, Store};
 use burn_om4::synth::{Chunking, Codec, Format, Layout, SynthOptions};
 use burn_om4::{Error, ErrorKind, OceanDataset, Om4Paths, ReadMethod, Strictness, parse_channels};
-use common::stores::{Bend, Writer, methods, plane_bits, read, read_all};
+use om4_test_support::stores::{Bend, Writer, methods, plane_bits, read, read_all};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,7 +36,7 @@ impl Damaged {
         let writer = Writer::new(dir.path().join("s.zarr"), v3);
         writer.steady_time(ROWS);
         let shape = [ROWS as u64, NY as u64, NX as u64];
-        let values = common::stores::field("zos", 0, ROWS, NY, NX);
+        let values = om4_test_support::stores::field("zos", 0, ROWS, NY, NX);
         let dims = ["time", "y", "x"];
         let bend = Bend::fields(fields);
         writer.array("zos", &dims, &shape, &chunk, "float32", &bend, &values);

@@ -1,8 +1,6 @@
 //! Interruption: a run that goes on from a saved state delivers what an uninterrupted one would
 //! have, wherever it stopped, in another process, on other ranks, with other threads.
 
-mod common;
-
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
 use burn_om4::dataset::OceanPair;
@@ -13,7 +11,7 @@ use burn_om4::{
     DatasetOptions, ErrorKind, LoaderState, ModelBatch, OceanBatcher, OceanDataset, OceanLoader,
     Om4Paths, Order, PrefetchOptions, Schedule, ScheduleOptions, WindowOptions, parse_channels,
 };
-use common::memory::{memory_dataset, memory_ocean, memory_options, memory_source};
+use om4_test_support::memory::{memory_dataset, memory_ocean, memory_options, memory_source};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;

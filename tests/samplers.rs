@@ -3,8 +3,9 @@
 use anyhow::{Context, Result};
 use burn_om4::order::{GroupOrder, Groups};
 use burn_om4::{Order, Schedule, ScheduleOptions};
+use om4_test_support::samplers::SamplerCase;
+use om4_test_support::shared;
 use serde::Deserialize;
-use std::path::Path;
 
 #[derive(Deserialize)]
 struct Samplers {
@@ -13,19 +14,9 @@ struct Samplers {
 
 #[derive(Deserialize)]
 struct Case {
-    datasets: Vec<DataSet>,
-    batch_size: usize,
-    shuffle: bool,
-    drop_last: bool,
-    seed: i64,
-    world_size: usize,
+    #[serde(flatten)]
+    sampled: SamplerCase,
     epochs: Vec<Emitted>,
-}
-
-#[derive(Deserialize)]
-struct DataSet {
-    length: u64,
-    group_key: [u64; 2],
 }
 
 #[derive(Deserialize)]
@@ -38,13 +29,9 @@ struct Emitted {
 
 /// The golden samplers; `None`, with a message, where there is no copy of the fixtures.
 fn samplers() -> Result<Option<Samplers>> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures/batches/samplers.json");
-    if !path.exists() {
-        assert!(std::env::var_os("CI").is_none(), "no {}", path.display());
-        eprintln!("skipped: no {}", path.display());
+    let Some(path) = shared("fixtures/batches/samplers.json") else {
         return Ok(None);
-    }
+    };
     let text = std::fs::read_to_string(&path)?;
     Ok(Some(serde_json::from_str(&text)?))
 }
@@ -67,17 +54,7 @@ fn every_golden_case_is_reproduced() -> Result<()> {
     };
     assert!(samplers.cases.len() >= 54);
     for (i, case) in samplers.cases.iter().enumerate() {
-        let groups = Groups::by_key(case.datasets.iter().map(|d| (d.length, d.group_key)))?;
-        let spec = ScheduleOptions::default()
-            .with_order(Order::Samudra {
-                shuffle: case.shuffle,
-                groups: GroupOrder::Sorted,
-            })
-            .with_seed(case.seed)
-            .with_batch_size(case.batch_size)
-            .with_drop_last(case.drop_last)
-            .with_world(case.world_size)
-            .with_rank(0);
+        let (groups, spec) = (case.sampled.groups()?, case.sampled.options(0));
         for emitted in &case.epochs {
             let got = ranks(&spec, &groups, emitted.epoch).with_context(|| format!("case {i}"))?;
             assert_eq!(got, emitted.ranks, "case {i}, epoch {}", emitted.epoch);

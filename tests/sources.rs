@@ -1,7 +1,5 @@
 //! Several sources and strides in one index space.
 
-mod common;
-
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
 use burn_om4::dataset::OceanPair;
@@ -14,7 +12,7 @@ use burn_om4::{
     Om4Source, Order, PrefetchOptions, Schedule, ScheduleOptions, Window, WindowOptions,
     parse_channels,
 };
-use common::memory::{memory_ocean, memory_options};
+use om4_test_support::memory::{memory_ocean, memory_options};
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -1,12 +1,10 @@
 //! Opening stores: the fixtures in every layout, the real data, masks, grids, statistics.
 
-mod common;
-
 use burn_om4::ocean::{AreaSource, Coordinate, DEPTHS};
 use burn_om4::store::{OpenOptions, Statistics, Store, WetMasks, ZarrFormat};
 use burn_om4::{Channel, ErrorKind, Strictness};
-use common::shared;
-use common::stores::{Bend, Writer};
+use om4_test_support::shared;
+use om4_test_support::stores::{Bend, Writer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

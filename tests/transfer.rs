@@ -1,8 +1,6 @@
 //! Planes that the readers prepare and round before they cross: on a Vulkan device, software or not.
 #![cfg(feature = "vulkan")]
 
-mod common;
-
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device};
 use burn_om4::dataset::OceanPair;
@@ -106,7 +104,7 @@ fn delivered(
 
 #[test]
 fn what_the_readers_round_arrives_bit_for_bit() {
-    let Some(device) = common::vulkan() else {
+    let Some(device) = om4_test_support::vulkan() else {
         return;
     };
     for order in [MaskOrder::NormaliseFirst, MaskOrder::MaskFirst] {

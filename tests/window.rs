@@ -5,9 +5,10 @@
 
 use burn_om4::ocean::{Calendar, TimeAxis, TimeValues};
 use burn_om4::plan::{BatchPlan, Labels, inference_starts};
-use burn_om4::{ErrorKind, Inputs, WindowOptions};
+use burn_om4::{Date, DateRange, ErrorKind, Inputs, WindowOptions};
+use om4_test_support::fixtures::{GoldenCase, SyntheticOcean, golden};
 use proptest::prelude::*;
-use serde_json::Value;
+use serde::Deserialize;
 use std::ops::Range;
 
 fn spec(history: usize, steps: usize, stride: usize) -> WindowOptions {
@@ -210,96 +211,54 @@ fn a_spec_reads_from_json_with_defaults_and_refuses_typos() {
     assert!(serde_json::from_str::<WindowOptions>(r#"{"hist": 2}"#).is_err());
 }
 
-/// A fixture of the original's output; none on a machine without them, except in CI.
-fn fixture(name: &str) -> Option<Value> {
-    let path = format!(
-        "{}/../shared/fixtures/batches/{name}",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(serde_json::from_str(&text).unwrap()),
-        Err(e) if std::env::var_os("CI").is_some() => panic!("{path}: {e}"),
-        Err(e) => {
-            eprintln!("skipped: {path}: {e}");
-            None
-        }
-    }
-}
-
-fn number(value: &Value) -> usize {
-    value.as_u64().unwrap() as usize
-}
-
-fn rows(value: &Value) -> Vec<usize> {
-    value.as_array().unwrap().iter().map(number).collect()
-}
-
-fn list(value: &Value) -> &Vec<Value> {
-    value.as_array().unwrap()
-}
-
 /// The axis of a fixture store: every fifth day at noon.
-fn axis(start: &str, rows: usize) -> TimeAxis {
-    let values = TimeValues::Int((0..rows as i64).map(|i| 5 * i).collect());
-    TimeAxis::decode(&values, &format!("days since {start} 12:00:00"), "julian").unwrap()
+fn axis(ocean: &SyntheticOcean) -> TimeAxis {
+    let params = &ocean.params;
+    let values = TimeValues::Int((0..params.nt as i64).map(|i| 5 * i).collect());
+    let units = format!("days since {} 12:00:00", params.start);
+    TimeAxis::decode(&values, &units, "julian").unwrap()
+}
+
+fn selected(time: &TimeAxis, slice: Option<[Date; 2]>) -> Range<usize> {
+    match slice {
+        Some([start, end]) => time.select(&DateRange { start, end }).unwrap(),
+        None => 0..time.len(),
+    }
 }
 
 #[test]
 fn windows_and_plans_equal_the_original_in_every_public_case() {
-    let Some(manifest) = fixture("manifest.json") else {
+    let Some((_, manifest)) = golden() else {
         return;
     };
     let mut checked = 0;
-    for case in list(&manifest["cases"]) {
-        let id = case["id"].as_str().unwrap();
-        let s = spec(
-            number(&case["hist"]),
-            number(&case["steps"]),
-            number(&case["stride"]),
-        );
-        let params = &manifest["datasets"][case["dataset"].as_str().unwrap()]["params"];
-        let time = axis(params["start"].as_str().unwrap(), number(&params["nt"]));
-        let selected = match case["time_slice"].as_array() {
-            Some(ends) => {
-                let range = format!(
-                    "{}..{}",
-                    ends[0].as_str().unwrap(),
-                    ends[1].as_str().unwrap()
-                );
-                time.select(&range.parse().unwrap()).unwrap()
-            }
-            None => 0..time.len(),
-        };
-        assert_eq!(selected.start, number(&case["store_time_offset"]), "{id}");
-        assert_eq!(selected.len(), number(&case["slice_len"]), "{id}");
+    for GoldenCase { case, expected } in &manifest.cases {
+        let id = &case.id;
+        let s = case.window();
+        let time = axis(&manifest.datasets[&expected.dataset]);
+        let selected = selected(&time, case.time_slice);
+        assert_eq!(selected.start, expected.store_time_offset, "{id}");
+        assert_eq!(selected.len(), expected.slice_len, "{id}");
         let starts = s.starts(&time.segments(selected, 1.5)).unwrap();
-        assert_eq!(starts.len(), number(&case["length"]), "{id}");
+        assert_eq!(starts.len(), expected.length, "{id}");
 
-        let batch: Vec<usize> = rows(&case["indices"])
-            .into_iter()
-            .map(|i| starts[i])
-            .collect();
+        let batch: Vec<usize> = case.indices.iter().map(|&i| starts[i as usize]).collect();
         for labels in [Labels::Shared, Labels::Own] {
             let plan = BatchPlan::new(&s, &batch, 1, 1, Inputs::All, labels).unwrap();
             let label_rows = &plan.label.as_ref().unwrap_or(&plan.prognostic).rows;
             for step in 0..s.steps {
                 for (sample, &start) in batch.iter().enumerate() {
-                    let inputs = rows(&case["input_time_indices"][step][sample]);
-                    let targets = rows(&case["label_time_indices"][step][sample]);
-                    assert_eq!(
-                        s.input_rows(start, step).collect::<Vec<_>>(),
-                        inputs,
-                        "{id}"
-                    );
-                    assert_eq!(
-                        s.label_rows(start, step).collect::<Vec<_>>(),
-                        targets,
+                    let inputs = &expected.input_time_indices[step][sample];
+                    let targets = &expected.label_time_indices[step][sample];
+                    assert!(s.input_rows(start, step).eq(inputs.iter().copied()), "{id}");
+                    assert!(
+                        s.label_rows(start, step).eq(targets.iter().copied()),
                         "{id}"
                     );
                     for (gather, unique, wanted) in [
-                        (&plan.inputs[step], &plan.prognostic.rows, &inputs),
-                        (&plan.boundaries[step], &plan.boundary.rows, &inputs),
-                        (&plan.labels[step], label_rows, &targets),
+                        (&plan.inputs[step], &plan.prognostic.rows, inputs),
+                        (&plan.boundaries[step], &plan.boundary.rows, inputs),
+                        (&plan.labels[step], label_rows, targets),
                     ] {
                         let entries = &gather.rows[sample * gather.times..][..gather.times];
                         let got: Vec<usize> = entries.iter().map(|&e| unique[e as usize]).collect();
@@ -313,50 +272,46 @@ fn windows_and_plans_equal_the_original_in_every_public_case() {
     assert!(checked > 300, "{checked}");
 }
 
+/// A rollout of the original, over a whole time slice.
+#[derive(Deserialize)]
+struct Rollout {
+    id: String,
+    dataset: String,
+    #[serde(rename = "hist")]
+    history: usize,
+    time_slice: Option<[Date; 2]>,
+    length: usize,
+    rolling_indices: Vec<Vec<usize>>,
+    target_times: Vec<String>,
+}
+
 #[test]
 fn rollouts_equal_the_original_in_every_public_case() {
-    let Some(cases) = fixture("inference.json") else {
+    let Some((root, manifest)) = golden() else {
         return;
     };
-    let manifest = fixture("manifest.json").unwrap();
-    for case in list(&cases) {
-        let id = case["id"].as_str().unwrap();
-        let params = &manifest["datasets"][case["dataset"].as_str().unwrap()]["params"];
-        let time = axis(params["start"].as_str().unwrap(), number(&params["nt"]));
+    let text = std::fs::read_to_string(root.join("inference.json")).unwrap();
+    let rollouts: Vec<Rollout> = serde_json::from_str(&text).unwrap();
+    for rollout in &rollouts {
+        let id = &rollout.id;
+        let time = axis(&manifest.datasets[&rollout.dataset]);
         assert_eq!(time.calendar(), Calendar::Julian);
-        let selected = match case["time_slice"].as_array() {
-            Some(ends) => {
-                let range = format!(
-                    "{}..{}",
-                    ends[0].as_str().unwrap(),
-                    ends[1].as_str().unwrap()
-                );
-                time.select(&range.parse().unwrap()).unwrap()
-            }
-            None => 0..time.len(),
-        };
-        let s = spec(number(&case["hist"]), 1, 1);
+        let selected = selected(&time, rollout.time_slice);
+        let s = spec(rollout.history, 1, 1);
         let starts = inference_starts(selected.clone(), s.history).unwrap();
-        assert_eq!(starts.len(), number(&case["length"]), "{id}");
+        assert_eq!(starts.len(), rollout.length, "{id}");
         let mut targets = Vec::new();
-        for (start, indices) in starts.iter().zip(list(&case["rolling_indices"])) {
+        for (start, indices) in starts.iter().zip(&rollout.rolling_indices) {
             let mut window: Vec<usize> = s.input_rows(*start, 0).collect();
             window.extend(s.label_rows(*start, 0));
             targets.extend(s.label_rows(*start, 0).map(|row| time.label(row)));
             // The original counts from the first selected row.
-            let absolute: Vec<usize> = rows(indices).iter().map(|i| i + selected.start).collect();
+            let absolute: Vec<usize> = indices.iter().map(|i| i + selected.start).collect();
             assert_eq!(window, absolute, "{id}");
         }
-        let expected: Vec<String> = list(&case["target_times"])
-            .iter()
-            .map(|t| {
-                t.as_str()
-                    .unwrap()
-                    .replace(' ', "T")
-                    .replace(":00:00", ":00")
-            })
-            .collect();
+        let iso = |t: &String| t.replace(' ', "T").replace(":00:00", ":00");
+        let expected: Vec<String> = rollout.target_times.iter().map(iso).collect();
         assert_eq!(targets, expected, "{id}");
     }
-    assert_eq!(list(&cases).len(), 3);
+    assert_eq!(rollouts.len(), 3);
 }

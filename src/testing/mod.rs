@@ -6,11 +6,15 @@
 
 mod contract;
 #[cfg(feature = "cube")]
+mod device_memory;
+#[cfg(feature = "cube")]
 mod kernel;
 mod ocean;
 
 pub use crate::host::poisoned::PoisonedMemory;
 pub use contract::{PurityProbe, check_source};
+#[cfg(feature = "cube")]
+pub use device_memory::DeviceMemory;
 #[cfg(feature = "cube")]
 pub use kernel::PlanesOnDevice;
 pub use ocean::ocean_on;

@@ -1,8 +1,5 @@
 //! For tests of stores: a sink, and a writer of small stores.
 
-// Every test binary uses its own part of this file.
-#![allow(dead_code)]
-
 use burn_om4::ocean::{PlaneRequest, PlaneSink, PlaneSource, ReadCounts};
 use burn_om4::store::{OpenOptions, Store};
 use burn_om4::{ErrorKind, ReadMethod, Result};
