@@ -1,7 +1,9 @@
 //! From paths to data sets: the one place that knows both stores and what is made of them.
 
 use crate::dataset::ocean::{Ocean, OceanChannel};
-use crate::dataset::ocean_dataset::{DatasetOptions, OceanDataset, OceanPair};
+use crate::dataset::ocean_dataset::OceanDataset;
+use crate::dataset::options::DatasetOptions;
+use crate::dataset::source::OceanPair;
 use crate::error::{Error, Result};
 use crate::ocean::channel::Channel;
 use crate::prepare::arithmetic::ChannelConstants;

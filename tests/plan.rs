@@ -59,20 +59,20 @@ fn own_labels_leave_only_the_first_input_to_the_prognostic_group() {
     let spec = spec(1, 3, 2);
     let plan = BatchPlan::new(&spec, &[10], 5, 2, Inputs::First, Labels::Own).unwrap();
     assert_eq!(
-        plan.prognostic,
+        plan.groups.prognostic,
         GroupPlan {
             rows: vec![10, 12],
             channels: 5
         }
     );
     assert_eq!(
-        plan.boundary,
+        plan.groups.boundary,
         GroupPlan {
             rows: (10..=20).step_by(2).collect(),
             channels: 2
         }
     );
-    let label = plan.label.as_ref().unwrap();
+    let label = plan.groups.label.as_ref().unwrap();
     assert_eq!(
         label,
         &GroupPlan {
@@ -81,37 +81,41 @@ fn own_labels_leave_only_the_first_input_to_the_prognostic_group() {
         }
     );
     assert_eq!(
-        (plan.inputs.len(), plan.boundaries.len(), plan.labels.len()),
+        (
+            plan.gathers.input.len(),
+            plan.gathers.boundary.len(),
+            plan.gathers.label.len()
+        ),
         (1, 3, 3)
     );
     let shared = BatchPlan::new(&spec, &[10], 5, 2, Inputs::First, Labels::Shared).unwrap();
     assert_eq!(
-        shared.prognostic.rows,
+        shared.groups.prognostic.rows,
         (10..=24).step_by(2).collect::<Vec<_>>()
     );
-    assert_eq!(shared.label, None);
+    assert_eq!(shared.groups.label, None);
 }
 
 #[test]
 fn consecutive_entries_are_a_slice() {
     let plan = om4(&spec(1, 2, 1), &[4], Inputs::All);
-    assert_eq!(plan.inputs[1].slice(), Some(2..4));
-    assert_eq!(plan.labels[0].slice(), Some(2..4));
+    assert_eq!(plan.gathers.input[1].slice(), Some(2..4));
+    assert_eq!(plan.gathers.label[0].slice(), Some(2..4));
     // Rows two apart are neighbours among the unique ones.
     assert_eq!(
-        om4(&spec(1, 2, 2), &[4], Inputs::First).labels[1].slice(),
+        om4(&spec(1, 2, 2), &[4], Inputs::First).gathers.label[1].slice(),
         Some(4..6)
     );
     assert_eq!(
-        om4(&spec(1, 1, 1), &[4, 5], Inputs::First).inputs[0].slice(),
+        om4(&spec(1, 1, 1), &[4, 5], Inputs::First).gathers.input[0].slice(),
         None
     );
     assert_eq!(
-        om4(&spec(0, 1, 1), &[4, 5], Inputs::First).labels[0].slice(),
+        om4(&spec(0, 1, 1), &[4, 5], Inputs::First).gathers.label[0].slice(),
         Some(1..3)
     );
     assert_eq!(
-        om4(&spec(0, 1, 1), &[5, 4], Inputs::First).inputs[0].slice(),
+        om4(&spec(0, 1, 1), &[5, 4], Inputs::First).gathers.input[0].slice(),
         None
     );
     assert_eq!(
@@ -178,10 +182,10 @@ proptest! {
         let inputs = if all { Inputs::All } else { Inputs::First };
         let labels = if own { Labels::Own } else { Labels::Shared };
         let plan = BatchPlan::new(&s, &starts, channels.0, channels.1, inputs, labels).unwrap();
-        let label_group = plan.label.as_ref().unwrap_or(&plan.prognostic);
-        prop_assert_eq!(plan.label.is_some(), own);
-        prop_assert_eq!(plan.inputs.len(), if all { s.steps } else { 1 });
-        prop_assert_eq!((plan.boundaries.len(), plan.labels.len()), (s.steps, s.steps));
+        let label_group = plan.groups.label.as_ref().unwrap_or(&plan.groups.prognostic);
+        prop_assert_eq!(plan.groups.label.is_some(), own);
+        prop_assert_eq!(plan.gathers.input.len(), if all { s.steps } else { 1 });
+        prop_assert_eq!((plan.gathers.boundary.len(), plan.gathers.label.len()), (s.steps, s.steps));
 
         // (store, row, channel) for each plane that some tensor shows, one touch at a time.
         let mut touches: HashMap<(&str, usize, usize), usize> = HashMap::new();
@@ -196,15 +200,15 @@ proptest! {
                 }
             }
             if step == 0 || all {
-                prop_assert_eq!(&shown(&plan.inputs[step], &plan.prognostic), &input_rows);
+                prop_assert_eq!(&shown(&plan.gathers.input[step], &plan.groups.prognostic), &input_rows);
                 for &row in &input_rows {
                     for channel in 0..channels.0 {
                         *touches.entry(("prognostic", row, channel)).or_default() += 1;
                     }
                 }
             }
-            prop_assert_eq!(&shown(&plan.boundaries[step], &plan.boundary), &input_rows);
-            prop_assert_eq!(&shown(&plan.labels[step], label_group), &label_rows);
+            prop_assert_eq!(&shown(&plan.gathers.boundary[step], &plan.groups.boundary), &input_rows);
+            prop_assert_eq!(&shown(&plan.gathers.label[step], label_group), &label_rows);
             for (input, label) in input_rows.into_iter().zip(label_rows) {
                 for channel in 0..channels.1 {
                     *touches.entry(("boundary", input, channel)).or_default() += 1;
@@ -218,13 +222,13 @@ proptest! {
         prop_assert_eq!(plan.unique_planes(), touches.len());
         prop_assert_eq!(plan.touched_planes(), touches.values().sum::<usize>());
         prop_assert_eq!(plan.bytes(6), touches.len() as u64 * 24);
-        for (name, group) in [("prognostic", &plan.prognostic), ("boundary", &plan.boundary), ("label", label_group)] {
+        for (name, group) in [("prognostic", &plan.groups.prognostic), ("boundary", &plan.groups.boundary), ("label", label_group)] {
             let wanted: BTreeSet<usize> = touches.keys().filter(|t| t.0 == name).map(|t| t.1).collect();
             if group.channels > 0 && (name != "label" || own) {
                 prop_assert_eq!(&group.rows, &wanted.into_iter().collect::<Vec<_>>());
             }
         }
-        for gather in plan.inputs.iter().chain(&plan.boundaries).chain(&plan.labels) {
+        for gather in plan.gathers.input.iter().chain(&plan.gathers.boundary).chain(&plan.gathers.label) {
             prop_assert_eq!(gather.times, times);
         }
     }

@@ -5,7 +5,7 @@
 
 use burn_om4::ocean::{Calendar, TimeAxis, TimeValues};
 use burn_om4::plan::{BatchPlan, Labels, inference_starts};
-use burn_om4::{Date, DateRange, ErrorKind, Inputs, WindowOptions};
+use burn_om4::{Date, DateRange, ErrorKind, Inputs, Role, WindowOptions};
 use om4_test_support::fixtures::{GoldenCase, SyntheticOcean, golden};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -245,7 +245,7 @@ fn windows_and_plans_equal_the_original_in_every_public_case() {
         let batch: Vec<usize> = case.indices.iter().map(|&i| starts[i as usize]).collect();
         for labels in [Labels::Shared, Labels::Own] {
             let plan = BatchPlan::new(&s, &batch, 1, 1, Inputs::All, labels).unwrap();
-            let label_rows = &plan.label.as_ref().unwrap_or(&plan.prognostic).rows;
+            let label_rows = &plan.groups.of(Role::Label).rows;
             for step in 0..s.steps {
                 for (sample, &start) in batch.iter().enumerate() {
                     let inputs = &expected.input_time_indices[step][sample];
@@ -256,9 +256,9 @@ fn windows_and_plans_equal_the_original_in_every_public_case() {
                         "{id}"
                     );
                     for (gather, unique, wanted) in [
-                        (&plan.inputs[step], &plan.prognostic.rows, inputs),
-                        (&plan.boundaries[step], &plan.boundary.rows, inputs),
-                        (&plan.labels[step], label_rows, targets),
+                        (&plan.gathers.input[step], &plan.groups.prognostic.rows, inputs),
+                        (&plan.gathers.boundary[step], &plan.groups.boundary.rows, inputs),
+                        (&plan.gathers.label[step], label_rows, targets),
                     ] {
                         let entries = &gather.rows[sample * gather.times..][..gather.times];
                         let got: Vec<usize> = entries.iter().map(|&e| unique[e as usize]).collect();

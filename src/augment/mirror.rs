@@ -1,12 +1,13 @@
 //! The ocean mirrored at the equator: south becomes north, and northward becomes southward.
 
 use crate::augment::transform::Transform;
-use crate::dataset::ocean_dataset::BatchContext;
-use crate::device::batch::{ModelBatch, Role};
+use crate::dataset::context::BatchContext;
+use crate::device::batch::ModelBatch;
 use crate::error::{Error, Result};
 use crate::ocean::channel::Channel;
 use crate::ocean::grid::{Coordinate, Grid};
 use crate::order::pick::Pick;
+use crate::plan::roles::Role;
 use crate::prepare::arithmetic::ChannelConstants;
 use burn::tensor::{Tensor, TensorData};
 

@@ -1,10 +1,11 @@
 //! Noise on the first input, drawn on the device from the picks' keys.
 
 use crate::augment::transform::Transform;
-use crate::dataset::ocean_dataset::BatchContext;
-use crate::device::batch::{ModelBatch, Role};
+use crate::dataset::context::BatchContext;
+use crate::device::batch::ModelBatch;
 use crate::error::{Error, Result};
 use crate::order::pick::Pick;
+use crate::plan::roles::Role;
 use burn::tensor::{DType, Device, Int, Tensor};
 
 /// Adds independent, nearly normal noise to ocean cells of `input(0)`, in normalised units; so the

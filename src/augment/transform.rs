@@ -8,7 +8,7 @@
 //! So picks are ordered, dealt to ranks and resumed like windows, and what a transform does to one
 //! depends neither on threads nor on ranks, batch size or where a run was interrupted.
 
-use crate::dataset::ocean_dataset::BatchContext;
+use crate::dataset::context::BatchContext;
 use crate::device::batch::ModelBatch;
 use crate::error::Result;
 use crate::order::fingerprint::FingerprintPart;

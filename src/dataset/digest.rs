@@ -1,6 +1,7 @@
 //! What a data set is recognised by when a run is resumed.
 
-use crate::dataset::ocean_dataset::{ChannelGroup, OceanDataset, Source};
+use crate::dataset::ocean_dataset::OceanDataset;
+use crate::dataset::source::{ChannelGroup, Source};
 use crate::ocean::grid::{Coordinate, Grid};
 use crate::ocean::mask::WetMask;
 use crate::order::fingerprint::{Fingerprint, FingerprintBuilder, FingerprintPart};
@@ -55,13 +56,7 @@ fn add_source(builder: &mut FingerprintBuilder, source: &Source) {
         channels.text(context.unit(channel).unwrap_or_default());
     }
 
-    let labels = source.label.as_ref();
-    let groups = [
-        Some(&source.prognostic),
-        Some(&source.boundary),
-        labels.map(|l| &l.group),
-    ];
-    for group in groups.into_iter().flatten() {
+    for (_, group) in source.groups.iter() {
         add_group(builder, group);
     }
     add_mask(builder.part("masks"), context.surface());
@@ -72,7 +67,12 @@ fn add_source(builder: &mut FingerprintBuilder, source: &Source) {
     let windows = builder.part("windows");
     windows.u64s(&sizes.map(|n| n as u64)).u64s(&starts);
 
-    let offset: Vec<i64> = labels.iter().map(|l| l.offset as i64).collect();
+    let offset: Vec<i64> = source
+        .groups
+        .label
+        .iter()
+        .map(|l| l.offset as i64)
+        .collect();
     builder.part("labels").i64s(&offset);
 
     let preparation = context.preparation();

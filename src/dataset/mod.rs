@@ -1,8 +1,15 @@
 //! Sources and the windows over them: what a batch is made from, and what its numbers mean.
 
+pub(crate) mod context;
 pub(crate) mod digest;
 pub(crate) mod ocean;
 pub(crate) mod ocean_dataset;
+pub(crate) mod options;
+pub(crate) mod planned;
+pub(crate) mod source;
 
+pub use context::BatchContext;
 pub use ocean::{Ocean, OceanChannel};
-pub use ocean_dataset::{BatchContext, DatasetOptions, OceanDataset, OceanPair};
+pub use ocean_dataset::OceanDataset;
+pub use options::DatasetOptions;
+pub use source::OceanPair;

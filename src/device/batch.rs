@@ -1,9 +1,10 @@
 //! What the model gets: per rollout step an input, a boundary and a label, with their names.
 
-use crate::dataset::ocean_dataset::BatchContext;
+use crate::dataset::context::BatchContext;
 use crate::error::{Error, Result};
 use crate::order::pick::Pick;
 use crate::plan::batch::Gather;
+use crate::plan::roles::{PerRole, Role};
 use crate::plan::window::Window;
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use std::sync::Arc;
@@ -25,23 +26,10 @@ use std::sync::Arc;
 pub struct ModelBatch {
     windows: Arc<[Window]>,
     context: Arc<BatchContext>,
-    inputs: Field,
-    boundaries: Field,
-    labels: Field,
+    fields: PerRole<Field>,
     label_mask: Tensor<3, Bool>,
     boundary_mask: Tensor<2, Bool>,
     picks: Arc<[Pick]>,
-}
-
-/// What a tensor of a batch is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// [`ModelBatch::input`].
-    Input,
-    /// [`ModelBatch::boundary`].
-    Boundary,
-    /// [`ModelBatch::label`].
-    Label,
 }
 
 /// The steps of one kind of tensor.
@@ -63,9 +51,7 @@ impl Field {
             Self::Lazy { planes, steps } => Some(gather(planes, steps.get(step)?)),
         }
     }
-}
 
-impl Field {
     fn steps(&self) -> usize {
         match self {
             Self::Ready(tensors) => tensors.len(),
@@ -83,14 +69,8 @@ impl Field {
 fn gather(planes: &Tensor<4>, gather: &Gather) -> Tensor<4> {
     let [_, channels, ny, nx] = planes.dims();
     let n = gather.rows.len();
-    let first = gather.rows[0];
-    let consecutive = gather
-        .rows
-        .iter()
-        .zip(first..)
-        .all(|(&row, expected)| row == expected);
-    let rows = if consecutive {
-        planes.clone().narrow(0, first as usize, n)
+    let rows = if let Some(slice) = gather.slice() {
+        planes.clone().narrow(0, slice.start, n)
     } else {
         let rows: Vec<i32> = gather.rows.iter().map(|&r| r as i32).collect();
         let device = planes.device();
@@ -104,16 +84,14 @@ impl ModelBatch {
     pub(crate) fn new(
         windows: Arc<[Window]>,
         context: Arc<BatchContext>,
-        [inputs, boundaries, labels]: [Field; 3],
+        fields: PerRole<Field>,
         label_mask: Tensor<3, Bool>,
         boundary_mask: Tensor<2, Bool>,
     ) -> Self {
         Self {
             windows,
             context,
-            inputs,
-            boundaries,
-            labels,
+            fields,
             label_mask,
             boundary_mask,
             picks: Arc::default(),
@@ -125,10 +103,9 @@ impl ModelBatch {
     /// `f` sees the inputs that the batch holds, every boundary and every label. Inputs of later
     /// steps that are the labels of the steps before change with those.
     pub fn map(&self, mut f: impl FnMut(Role, usize, Tensor<4>) -> Tensor<4>) -> Self {
+        let fields = self.fields.as_ref();
         Self {
-            inputs: self.inputs.map(|k, t| f(Role::Input, k, t)),
-            boundaries: self.boundaries.map(|k, t| f(Role::Boundary, k, t)),
-            labels: self.labels.map(|k, t| f(Role::Label, k, t)),
+            fields: fields.map(|role, field| field.map(|step, tensor| f(role, step, tensor))),
             ..self.clone()
         }
     }
@@ -168,11 +145,11 @@ impl ModelBatch {
     /// steps are known from the labels unless labels come from a store of their own; then choose
     /// [`Inputs::All`](crate::Inputs::All).
     pub fn input(&self, step: usize) -> Result<Tensor<4>> {
-        let known = match self.inputs.step(step) {
+        let known = match self.fields.input.step(step) {
             Some(input) => Some(input),
             None if step > 0 && step < self.steps() && !self.context.has_own_labels() => {
                 // The label times of step k are the input times of step k + 1.
-                self.labels.step(step - 1)
+                self.fields.label.step(step - 1)
             }
             None => None,
         };
@@ -191,7 +168,8 @@ impl ModelBatch {
     /// # Panics
     /// When `step` is not below [`steps`](Self::steps).
     pub fn boundary(&self, step: usize) -> Tensor<4> {
-        self.boundaries
+        self.fields
+            .boundary
             .step(step)
             .unwrap_or_else(|| self.no_step(step))
     }
@@ -202,7 +180,10 @@ impl ModelBatch {
     /// # Panics
     /// When `step` is not below [`steps`](Self::steps).
     pub fn label(&self, step: usize) -> Tensor<4> {
-        self.labels.step(step).unwrap_or_else(|| self.no_step(step))
+        self.fields
+            .label
+            .step(step)
+            .unwrap_or_else(|| self.no_step(step))
     }
 
     fn no_step(&self, step: usize) -> ! {

@@ -125,7 +125,8 @@ impl KernelConstants {
         }
     }
 
-    /// Prepares uploaded planes, or gathers those that the host has prepared: `(row, channel, y, x)`, the rows that were asked for at the upload.
+    /// Prepares uploaded planes, or gathers those that the host has prepared: `(row, channel, y, x)`,
+    /// the rows that were asked for at the upload.
     ///
     /// Runs on the stream of this thread, which has to be the consumer's: under fusion a tensor
     /// belongs to the stream of the thread that made it.
@@ -135,12 +136,12 @@ impl KernelConstants {
     pub fn prepare(&self, raw: RawGroup, precision: Precision) -> Result<Tensor<4>> {
         let PlaneShape { ny, nx } = self.shape;
         let (rows, channels, cells) = (raw.wanted, self.channels, self.shape.cells());
-        let step = match (raw.held, self.preparation.order) {
+        let step = match (raw.format, self.preparation.order) {
             (HostFormat::Prepared(_), _) => Step::Gather,
             (HostFormat::Raw, MaskOrder::NormaliseFirst) => Step::NormaliseFirst,
             (HostFormat::Raw, MaskOrder::MaskFirst) => Step::MaskFirst,
         };
-        let input = raw.held.dtype();
+        let input = raw.format.dtype();
         let shape = [rows, channels, ny, nx];
         let values: usize = shape.iter().product();
         let dtype = DType::from(precision.dtype());

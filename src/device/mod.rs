@@ -1,14 +1,18 @@
 //! A batch on its way to its device, and there: upload, one kernel per read group, [`ModelBatch`].
 
+pub(crate) mod assemble;
 pub(crate) mod batch;
 pub(crate) mod choice;
+pub(crate) mod constants;
 #[cfg(feature = "cube")]
 pub(crate) mod kernel;
+#[cfg(feature = "cube")]
+pub(crate) mod kernel_path;
 pub(crate) mod lane;
 pub(crate) mod operations;
 #[cfg(feature = "cube")]
 pub(crate) mod upload;
 
-pub use batch::{ModelBatch, Role};
+pub use crate::plan::roles::Role;
+pub use batch::ModelBatch;
 pub use choice::{DeviceChoice, is_cpu};
-pub use operations::DevicePreparation;

@@ -18,6 +18,7 @@
 use crate::error::{Error, ErrorKind, Result, catching};
 use crate::observe::counters::BatchLog;
 use crate::observe::timeline::Stage;
+use crate::plan::groups::PerGroup;
 use crate::prepare::transfer::HostFormat;
 use crate::sync::lock;
 use burn::backend::DispatchDevice;
@@ -26,13 +27,14 @@ use burn_cubecl::CubeDevice;
 use burn_cubecl::cubecl::future::block_on;
 use burn_cubecl::tensor::CubeTensor;
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// One read group in host memory, about to cross.
 pub(crate) struct HostGroup {
     /// Planes, unique rows one after the other: raw ones in float32, or prepared ones.
     pub planes: Bytes,
-    pub held: HostFormat,
+    pub format: HostFormat,
     /// The unique row of each row that the kernel will write.
     pub rows: Vec<u32>,
 }
@@ -41,7 +43,7 @@ pub(crate) struct HostGroup {
 #[derive(Clone)]
 pub(crate) struct RawGroup {
     pub planes: CubeTensor,
-    pub held: HostFormat,
+    pub format: HostFormat,
     pub rows: CubeTensor,
     /// Entries of `rows`.
     pub wanted: usize,
@@ -95,17 +97,17 @@ pub(crate) struct Uploader {
 }
 
 struct Job {
-    groups: Vec<HostGroup>,
+    groups: PerGroup<HostGroup>,
     log: BatchLog,
-    /// Gone when nobody wants the planes any more.
-    wanted: Weak<()>,
-    done: Sender<Result<Vec<RawGroup>>>,
+    /// Set when nobody wants the planes any more.
+    cancelled: Arc<AtomicBool>,
+    done: Sender<Result<PerGroup<RawGroup>>>,
 }
 
 /// An upload that was asked for. Dropping it cancels an upload that has not begun.
 pub(crate) struct Ticket {
-    _wanted: Arc<()>,
-    done: Receiver<Result<Vec<RawGroup>>>,
+    cancelled: Arc<AtomicBool>,
+    done: Receiver<Result<PerGroup<RawGroup>>>,
 }
 
 impl Ticket {
@@ -113,8 +115,14 @@ impl Ticket {
     ///
     /// # Errors
     /// The copy failed, or the upload thread is gone.
-    pub fn wait(self) -> Result<Vec<RawGroup>> {
+    pub fn wait(self) -> Result<PerGroup<RawGroup>> {
         self.done.recv().unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
@@ -154,19 +162,19 @@ impl Uploader {
     }
 
     /// Asks for an upload and returns at once. Uploads of a device happen in the order asked for.
-    pub fn send(&self, groups: Vec<HostGroup>, log: &BatchLog) -> Ticket {
-        let wanted = Arc::new(());
+    pub fn send(&self, groups: PerGroup<HostGroup>, log: &BatchLog) -> Ticket {
+        let cancelled = Arc::new(AtomicBool::new(false));
         let (done, result) = bounded(1);
         let job = Job {
             groups,
             log: log.clone(),
-            wanted: Arc::downgrade(&wanted),
+            cancelled: cancelled.clone(),
             done,
         };
         // A thread that is gone drops the job, and the ticket says so.
         let _ = self.jobs.send(job);
         Ticket {
-            _wanted: wanted,
+            cancelled,
             done: result,
         }
     }
@@ -178,16 +186,16 @@ fn run(device: &CubeDevice, work: &Receiver<Job>) {
         let Job {
             groups,
             log,
-            wanted,
+            cancelled,
             done,
         } = job;
-        if wanted.strong_count() == 0 {
+        if cancelled.load(Ordering::Relaxed) {
             continue;
         }
         let planes = log.record(Stage::Upload, || {
-            let one = |group| upload(device, group, &log);
+            let one = |_, group| upload(device, group, &log);
             catching("the upload thread", || {
-                stream.executes(|| groups.into_iter().map(one).collect())
+                stream.executes(|| groups.try_map(one))
             })
         });
         // Nobody waits any more: the planes are dropped here.
@@ -199,22 +207,26 @@ fn run(device: &CubeDevice, work: &Receiver<Job>) {
 fn upload(device: &CubeDevice, group: HostGroup, log: &BatchLog) -> Result<RawGroup> {
     let failed =
         |what: String| Error::new(ErrorKind::Device, "an upload to the device failed").found(what);
-    let HostGroup { planes, held, rows } = group;
+    let HostGroup {
+        planes,
+        format,
+        rows,
+    } = group;
     let (bytes, wanted) = (planes.len(), rows.len());
-    let values = bytes / held.dtype().size();
+    let values = bytes / format.dtype().size();
     if values == 0 {
         // A group without channels: nothing crosses, and nothing is read from it.
         let nothing = || on_device(device, vec![0u32], DType::U32);
         return Ok(RawGroup {
             planes: nothing(),
-            held,
+            format,
             rows: nothing(),
             wanted,
         });
     }
     let raw = RawGroup {
-        planes: tensor(device, planes, values, held.dtype()),
-        held,
+        planes: tensor(device, planes, values, format.dtype()),
+        format,
         rows: on_device(device, rows, DType::U32),
         wanted,
     };
@@ -222,9 +234,9 @@ fn upload(device: &CubeDevice, group: HostGroup, log: &BatchLog) -> Result<RawGr
     // Waits on this thread, and reports a failed copy.
     let copied = block_on(client.sync_buffers([&raw.planes.handle, &raw.rows.handle]));
     copied.map_err(|e| failed(format!("{e:?}")))?;
-    // CubeCL keeps host buffers in two lists, and a flush frees the second and moves up the first. A
-    // copy of more than 10 MiB has flushed once by itself, a smaller one has not: two flushes let go of
-    // either. All fences have passed, so nothing is waited for.
+    // CubeCL keeps host buffers in two lists: a flush frees the second and moves up the first. A copy
+    // of more than 10 MiB has flushed once by itself, a smaller one has not: two flushes free either.
+    // All fences have passed, so nothing is waited for.
     for _ in 0..2 {
         client.flush().map_err(|e| failed(format!("{e:?}")))?;
     }

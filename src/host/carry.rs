@@ -12,42 +12,19 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::claims::Claims;
 use crate::ocean::plane::{PlaneRequest, PlaneSink, PlaneSource, ReadCounts};
-use crate::plan::batch::BatchPlan;
-use crate::plan::groups::ReadGroup;
+use crate::plan::groups::{PerGroup, ReadGroup};
 use crate::threads;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What is kept between the batches of one pass.
-pub(crate) struct Carry {
+pub(crate) struct RowCarry {
     /// Bytes that may be kept.
     bound: u64,
     /// Whose rows they are.
     source: usize,
-    parts: [KeptRows; 3],
-}
-
-/// What a read may use of the batch before, and leaves for the one after.
-pub(crate) struct NextBatch<'a> {
-    pub(crate) carry: &'a mut Carry,
-    /// The next batch, when it is known and of the same source.
-    pub(crate) next: Option<&'a BatchPlan>,
-}
-
-impl NextBatch<'_> {
-    /// As [`Carry::read`]; `rows` says which rows of this part a plan reads.
-    pub(crate) fn read(
-        &mut self,
-        part: ReadGroup,
-        source: &dyn PlaneSource,
-        request: &PlaneRequest<'_>,
-        rows: &dyn Fn(&BatchPlan) -> Result<Vec<usize>>,
-        sink: &dyn PlaneSink,
-    ) -> Result<ReadCounts> {
-        let next = self.next.map(rows).transpose()?.unwrap_or_default();
-        self.carry.read(part, source, request, &next, sink)
-    }
+    groups: PerGroup<KeptRows>,
 }
 
 /// Rows by number, each with all channels of its part.
@@ -57,20 +34,20 @@ struct KeptRows {
     spare: Vec<Vec<f32>>,
 }
 
-impl Carry {
+impl RowCarry {
     /// Keeps up to `bound` bytes.
     pub(crate) fn new(bound: u64) -> Self {
         Self {
             bound,
             source: 0,
-            parts: Default::default(),
+            groups: PerGroup::default(),
         }
     }
 
     /// Begins a batch of a source; rows of another one are forgotten.
     pub(crate) fn begin(&mut self, source: usize) {
         if self.source != source {
-            self.parts = Default::default();
+            self.groups = PerGroup::default();
             self.source = source;
         }
     }
@@ -84,7 +61,7 @@ impl Carry {
     /// As the source's.
     pub(crate) fn read(
         &mut self,
-        part: ReadGroup,
+        group: ReadGroup,
         source: &dyn PlaneSource,
         request: &PlaneRequest<'_>,
         next: &[usize],
@@ -92,15 +69,14 @@ impl Carry {
     ) -> Result<ReadCounts> {
         let row_values = request.channels.len() * source.shape().cells();
         let bytes = (row_values * size_of::<f32>()).max(1) as u64;
-        let mut taken: u64 = 0;
-        for (at, kept) in self.parts.iter().enumerate() {
-            if at != part as usize {
-                let values = kept.rows.values().map(Vec::len).sum::<usize>();
-                taken += (values * size_of::<f32>()) as u64;
-            }
-        }
+        let others = self.groups.iter().filter(|(other, _)| *other != group);
+        let taken: u64 = others.map(|(_, kept)| kept.bytes()).sum();
         let rows = usize::try_from(self.bound.saturating_sub(taken) / bytes).unwrap_or(usize::MAX);
-        let kept = &mut self.parts[part as usize];
+        let kept = match group {
+            ReadGroup::Prognostic => &mut self.groups.prognostic,
+            ReadGroup::Boundary => &mut self.groups.boundary,
+            ReadGroup::Label => self.groups.label.get_or_insert_default(),
+        };
         let outcome = kept.read(source, request, next, sink, rows);
         if outcome.is_err() {
             *kept = KeptRows::default();
@@ -110,6 +86,11 @@ impl Carry {
 }
 
 impl KeptRows {
+    fn bytes(&self) -> u64 {
+        let values: usize = self.rows.values().map(Vec::len).sum();
+        (values * size_of::<f32>()) as u64
+    }
+
     fn read(
         &mut self,
         source: &dyn PlaneSource,
@@ -293,7 +274,7 @@ mod tests {
 
     /// Reads batches one after the other, checks all values, and returns the planes read by each.
     fn pass(batches: &[&[usize]], bound: u64) -> Vec<u64> {
-        let (source, mut carry) = (source(), Carry::new(bound));
+        let (source, mut carry) = (source(), RowCarry::new(bound));
         let mut read = Vec::new();
         for (k, rows) in batches.iter().enumerate() {
             let request = PlaneRequest {
@@ -303,8 +284,8 @@ mod tests {
             let next = batches.get(k + 1).copied().unwrap_or_default();
             let mut memory = vec![f32::NAN; request.planes() * CELLS];
             let sink = HostPlanes::new(&mut memory, CELLS);
-            let part = ReadGroup::Boundary;
-            let counts = carry.read(part, &source, &request, next, &sink).unwrap();
+            let group = ReadGroup::Boundary;
+            let counts = carry.read(group, &source, &request, next, &sink).unwrap();
             drop(sink);
             read.push(counts.planes);
             let of_row =
@@ -340,8 +321,8 @@ mod tests {
 
     #[test]
     fn another_source_and_a_failure_forget_everything() {
-        let (source, mut carry) = (source(), Carry::new(u64::MAX));
-        let read = |carry: &mut Carry, rows: &[usize]| {
+        let (source, mut carry) = (source(), RowCarry::new(u64::MAX));
+        let read = |carry: &mut RowCarry, rows: &[usize]| {
             let mut memory = vec![0.0; rows.len() * CELLS];
             let sink = HostPlanes::new(&mut memory, CELLS);
             let request = PlaneRequest {

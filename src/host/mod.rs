@@ -5,15 +5,17 @@ pub(crate) mod batch;
 pub(crate) mod carry;
 pub(crate) mod claims;
 pub(crate) mod leases;
+pub(crate) mod planes;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod poisoned;
 pub(crate) mod pool;
 pub(crate) mod sink;
 pub(crate) mod slots;
+pub(crate) mod tensors;
 
 #[cfg(feature = "cuda")]
 pub use pool::PageLockedMemory;
 pub use pool::{
     HOST_ALIGN, HostAllocator, HostLease, HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory,
 };
-pub use sink::{Gathered, HostPlanes, PreparedTensors};
+pub use sink::HostPlanes;

@@ -141,11 +141,11 @@ impl PlaneSink for PreparedPlanes<'_> {
 }
 
 /// One tensor that is put together from the planes of a group: `(sample, time, channel, y, x)`.
-pub struct Gathered<'a> {
+pub(crate) struct Gathered<'a> {
     /// The tensor's values.
-    pub values: &'a mut [f32],
+    pub(crate) values: &'a mut [f32],
     /// Which unique row stands at each (sample, time).
-    pub gather: &'a Gather,
+    pub(crate) gather: &'a Gather,
 }
 
 /// Prepares each plane while it is hot and copies it to every place where the tensors show it.
@@ -153,7 +153,7 @@ pub struct Gathered<'a> {
 /// Used where host memory is the device's memory: no buffer of unique planes exists, and nothing
 /// is touched twice. Channels that are side by side in a row are so in every tensor: a chunk of
 /// several levels is decoded into its place at once.
-pub struct PreparedTensors<'a> {
+pub(crate) struct PreparedTensors<'a> {
     cells: usize,
     preparing: Preparing<'a>,
     /// All channels of one (sample, time) each, ordered by the unique row they show.
@@ -184,7 +184,7 @@ impl<'a> PreparedTensors<'a> {
     ///
     /// # Panics
     /// When a tensor's length does not match its gather, or a plane has no cells.
-    pub fn new(
+    pub(crate) fn new(
         rows: usize,
         channels: &'a [ChannelConstants],
         preparation: Preparation,
@@ -227,7 +227,7 @@ impl<'a> PreparedTensors<'a> {
     }
 
     /// NaN met in the ocean so far.
-    pub fn nan_in_ocean(&self) -> u64 {
+    pub(crate) fn nan_in_ocean(&self) -> u64 {
         self.preparing.nan_in_ocean()
     }
 

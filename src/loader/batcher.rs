@@ -1,24 +1,20 @@
-//! From windows to a batch on a device: plan, [read](crate::host::batch), and take the
-//! [lane](crate::device::lane) to the device.
+//! From windows to a batch on a device: plan, fill, and take the [lane](crate::device::lane).
 
 use crate::dataset::ocean_dataset::OceanDataset;
 use crate::device::batch::ModelBatch;
-use crate::device::lane::{Constants, DeviceLane, Transit};
+use crate::device::lane::DeviceLane;
 use crate::error::Result;
-use crate::host::batch::{BatchBuffers, HostBatch};
-use crate::host::carry::{Carry, NextBatch};
+use crate::host::batch::FillResources;
+use crate::host::carry::RowCarry;
 use crate::host::pool::{HostPool, HostPoolOptions, HostPoolState, OrdinaryMemory};
 use crate::observe::counters::BatchLog;
-use crate::plan::batch::{BatchPlan, Gather};
 use crate::plan::window::Window;
-use crate::prepare::path::{DevicePath, PreparedBy};
+use crate::prepare::path::DevicePath;
 use crate::prepare::precision::Precision;
-use crate::prepare::transfer::{HostFormat, Transfer};
-#[cfg(feature = "cuda")]
+use crate::prepare::transfer::Transfer;
 use crate::sync::lock;
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
-#[cfg(feature = "cuda")]
 use std::sync::{Arc, Mutex};
 
 /// Makes [`ModelBatch`]es of [`Window`]s. Cheap to clone; clones share host buffers and constants.
@@ -38,7 +34,8 @@ pub struct OceanBatcher {
     transfer: Transfer,
     path: DevicePath,
     pools: Pools,
-    constants: Constants,
+    /// One for each device that was served.
+    lanes: Arc<Mutex<Vec<DeviceLane>>>,
 }
 
 /// Host buffers: of ordinary memory, or page-locked for devices that copy from it beside the host.
@@ -111,26 +108,28 @@ impl OceanBatcher {
             precision: Precision::default(),
             transfer: Transfer::default(),
             path: DevicePath::default(),
-            constants: Constants::default(),
+            lanes: Arc::default(),
         }
     }
 
     /// Sets the element type of the tensors.
     pub fn with_precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
+        self.lanes = Arc::default();
         self
     }
 
     /// Sets what crosses to devices that are not a CPU.
     pub fn with_transfer(mut self, transfer: Transfer) -> Self {
         self.transfer = transfer;
+        self.lanes = Arc::default();
         self
     }
 
     /// Sets what prepares planes on devices that are not a CPU.
     pub fn with_device_path(mut self, path: DevicePath) -> Self {
         self.path = path;
-        self.constants = Constants::default();
+        self.lanes = Arc::default();
         self
     }
 
@@ -161,85 +160,33 @@ impl OceanBatcher {
     /// # Errors
     /// A plan that cannot be made, or a failed read or upload; nothing is left behind.
     pub fn try_batch(&self, windows: Vec<Window>, device: &Device) -> Result<ModelBatch> {
-        let (lane, pool) = (self.lane(device)?, &self.pool(device)?);
-        let plan = self.dataset.plan(&windows)?;
-        let ahead = NextBatch {
-            carry: &mut Carry::new(0),
+        let lane = self.lane(device)?;
+        let resources = FillResources {
+            pool: &self.pool(device)?,
+            batch: None,
+            carry: &mut RowCarry::new(0),
             next: None,
         };
-        let host = self.read(
-            windows,
-            plan,
-            lane.prepared_by(),
-            BatchBuffers { pool, batch: None },
-            ahead,
-        )?;
-        lane.finish(
-            host.map_buffers(Transit::Host),
-            &self.dataset,
-            &BatchLog::default(),
-        )
+        let batch = lane.fill(self.dataset.planned(windows)?, resources)?;
+        lane.finish(batch, &BatchLog::default())
     }
 
-    /// The way to a device.
+    /// The way to a device: made once, with what is kept there.
     pub(crate) fn lane(&self, device: &Device) -> Result<DeviceLane> {
-        let constants = self.constants.clone();
-        DeviceLane::new(device, self.path, self.precision, constants)
+        let mut lanes = lock(&self.lanes);
+        let inner = device.clone().inner();
+        if let Some(known) = lanes.iter().find(|lane| *lane.device() == inner) {
+            return Ok(known.clone());
+        }
+        let sources = self.dataset.sources.len();
+        let lane = DeviceLane::new(&inner, self.path, self.precision, self.transfer, sources)?;
+        lanes.push(lane.clone());
+        Ok(lane)
     }
 
     /// Where buffers for a device come from.
     pub(crate) fn pool(&self, device: &Device) -> Result<HostPool> {
         self.pools.of_device(device)
-    }
-
-    /// Bytes of host memory that a planned batch takes until its device has it.
-    pub(crate) fn host_bytes(
-        &self,
-        windows: &[Window],
-        plan: &BatchPlan,
-        by: PreparedBy,
-    ) -> Result<u64> {
-        let source = self.dataset.source_of(windows)?;
-        let context = &source.context;
-        let (shape, label_shape) = (context.shape().cells(), context.label_shape().cells());
-        let (prognostic, boundary) = (plan.prognostic.channels, plan.boundary.channels);
-        let shown = |gathers: &[Gather]| gathers.iter().map(|g| g.rows.len()).sum::<usize>();
-        let values = match by {
-            PreparedBy::Host => {
-                shown(&plan.inputs) * prognostic * shape
-                    + shown(&plan.boundaries) * boundary * shape
-                    + shown(&plan.labels) * prognostic * label_shape
-            }
-            PreparedBy::Operations | PreparedBy::Kernel => {
-                let label_rows = plan.label.as_ref().map_or(0, |l| l.rows.len());
-                (plan.prognostic.rows.len() * prognostic + plan.boundary.rows.len() * boundary)
-                    * shape
-                    + label_rows * prognostic * label_shape
-            }
-        };
-        let size = match by {
-            PreparedBy::Host => Precision::F32.bytes(),
-            PreparedBy::Operations | PreparedBy::Kernel => self.held().precision().bytes(),
-        };
-        Ok((values * size) as u64)
-    }
-
-    /// Reads and, for a CPU device, prepares.
-    pub(crate) fn read(
-        &self,
-        windows: Vec<Window>,
-        plan: BatchPlan,
-        by: PreparedBy,
-        buffers: BatchBuffers<'_>,
-        ahead: NextBatch<'_>,
-    ) -> Result<HostBatch> {
-        let source = self.dataset.source_of(&windows)?;
-        HostBatch::read(source, windows, plan, by, self.held(), buffers, ahead)
-    }
-
-    /// What host buffers for devices that are not a CPU hold.
-    fn held(&self) -> HostFormat {
-        HostFormat::of(self.transfer, self.precision)
     }
 }
 

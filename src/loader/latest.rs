@@ -39,26 +39,26 @@ pub(crate) struct Latest(Arc<Mutex<Option<Runner>>>);
 #[derive(Clone)]
 struct Runner {
     schedule: Schedule,
-    place: Cursor,
+    cursor: Cursor,
     /// Where its loader's first pass started.
     start: Position,
-    split: Option<Arc<SliceSet>>,
+    slice_set: Option<Arc<SliceSet>>,
 }
 
 impl Latest {
-    /// An iterator begins; as a slice's it stands for all slices of its split.
+    /// An iterator begins; as a slice's it stands for all slices of its set.
     pub fn begins(
         &self,
         schedule: &Schedule,
-        place: &Cursor,
+        cursor: &Cursor,
         start: Position,
-        split: Option<&Arc<SliceSet>>,
+        slice_set: Option<&Arc<SliceSet>>,
     ) {
         let runner = Runner {
             schedule: schedule.clone(),
-            place: place.clone(),
+            cursor: cursor.clone(),
             start,
-            split: split.cloned(),
+            slice_set: slice_set.cloned(),
         };
         *lock(&self.0) = Some(runner);
     }
@@ -67,9 +67,9 @@ impl Latest {
     pub fn get(&self) -> Option<(Schedule, Position)> {
         let runner = lock(&self.0);
         let runner = runner.clone()?;
-        let position = match &runner.split {
-            Some(split) => split.slowest(runner.start),
-            None => runner.place.get(),
+        let position = match &runner.slice_set {
+            Some(set) => set.slowest(runner.start),
+            None => runner.cursor.get(),
         };
         Some((runner.schedule, position))
     }

@@ -6,6 +6,7 @@ pub(crate) mod cursor;
 pub(crate) mod latest;
 pub(crate) mod ocean_loader;
 pub(crate) mod pass;
+pub(crate) mod pass_iter;
 pub(crate) mod prefetch;
 pub(crate) mod queue;
 pub(crate) mod slices;

@@ -12,28 +12,25 @@
 
 use crate::augment::transform::{Augment, Transform};
 use crate::device::batch::ModelBatch;
-use crate::device::lane::{BatchInTransit, DeviceLane, Transit};
-use crate::error::{Error, ErrorKind, Result, catching};
+use crate::device::lane::DeviceLane;
+use crate::error::{Error, Result};
 use crate::loader::batcher::OceanBatcher;
 use crate::loader::cursor::Cursor;
 use crate::loader::latest::{Latest, Start};
-use crate::loader::pass::{Pass, PassReader, QueuedBatch};
+use crate::loader::pass::{self, Pass};
+use crate::loader::pass_iter::{FailedPass, PassIter, items};
 use crate::loader::prefetch::{PrefetchOptions, PrefetchTo};
-use crate::loader::queue::{Bounds, Consumer, NextInLine, bounded};
 use crate::loader::slices::{Slice, SliceSets};
 use crate::loader::threads::PassThreads;
-use crate::observe::counters::{BatchLog, Counters, Delivered, LoaderCounters};
-use crate::observe::timeline::{Stage, Timeline};
+use crate::observe::counters::{Counters, LoaderCounters};
+use crate::observe::timeline::Timeline;
 use crate::order::fingerprint::Fingerprint;
-use crate::order::schedule::{Epoch, Schedule};
+use crate::order::schedule::Schedule;
 use crate::order::state::{LoaderState, Position};
-use crate::prepare::path::PreparedBy;
-use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
-use burn::data::dataset::DatasetError;
+use burn::data::dataloader::{DataLoader, DataLoaderIterator};
 use burn::tensor::Device;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 /// Batches of ocean windows, as a Burn [`DataLoader`].
 ///
@@ -70,12 +67,12 @@ pub struct OceanLoader {
     passes: AtomicU64,
     latest: Latest,
     augment: Option<Augment>,
-    readers: PassThreads,
+    threads: PassThreads,
     counters: Counters,
     timeline: Timeline,
-    splits: SliceSets,
+    slice_sets: SliceSets,
     /// Where this is a slice of another loader.
-    part: Option<Slice>,
+    slice: Option<Slice>,
     /// The slice's share of the schedule, known once all slices are there.
     share: OnceLock<Schedule>,
 }
@@ -109,14 +106,14 @@ impl OceanLoader {
             passes: AtomicU64::new(0),
             latest: Latest::default(),
             augment: None,
-            readers: PassThreads::default(),
+            threads: PassThreads::default(),
             counters: Counters::default(),
             timeline: Timeline::default(),
-            splits: SliceSets::default(),
-            part: None,
+            slice_sets: SliceSets::default(),
+            slice: None,
             share: OnceLock::new(),
         };
-        loader.ahead(&loader.batcher.lane(device)?)?;
+        loader.upload_ahead(&loader.batcher.lane(device)?)?;
         for warning in loader.warnings()? {
             log::warn!("{warning}");
         }
@@ -124,7 +121,7 @@ impl OceanLoader {
     }
 
     /// Another loader with the same batcher, counters, timeline and place, before its first pass.
-    fn sibling(&self, device: &Device, part: Option<Slice>) -> Self {
+    fn sibling(&self, device: &Device, slice: Option<Slice>) -> Self {
         Self {
             batcher: self.batcher.clone(),
             schedule: self.schedule.clone(),
@@ -134,11 +131,11 @@ impl OceanLoader {
             passes: AtomicU64::new(0),
             latest: self.latest.clone(),
             augment: self.augment.clone(),
-            readers: PassThreads::default(),
+            threads: PassThreads::default(),
             counters: self.counters.clone(),
             timeline: self.timeline.clone(),
-            splits: SliceSets::default(),
-            part,
+            slice_sets: SliceSets::default(),
+            slice,
             share: OnceLock::new(),
         }
     }
@@ -256,25 +253,27 @@ impl OceanLoader {
         if self.batches() == 0 {
             return Ok(warnings);
         }
-        let planned = self.pass(&self.schedule, Position::default())?.plan(0)?;
+        let epoch = self.schedule.epoch(0);
+        let planned = pass::plan(self.batcher.dataset(), &epoch, self.picks(), 0)?;
+        let bytes = self.batcher.lane(&self.device)?.host_bytes(&planned);
         let (planes, readers) = (planned.plan.unique_planes(), rayon::current_num_threads());
         if planes < readers {
             warnings.push(format!(
                 "a batch has {planes} planes, fewer than the {readers} reader threads: some idle"
             ));
         }
-        if self.prefetch.batches > 0 && planned.bytes > self.prefetch.bytes {
+        if self.prefetch.batches > 0 && bytes > self.prefetch.bytes {
             warnings.push(format!(
-                "a batch of {} bytes exceeds the prefetch bound of {} bytes: it is read alone",
-                planned.bytes, self.prefetch.bytes
+                "a batch of {bytes} bytes exceeds the prefetch bound of {} bytes: it is read alone",
+                self.prefetch.bytes
             ));
         }
         Ok(warnings)
     }
 
     /// Whether the next batch is sent to the device before it is asked for.
-    fn ahead(&self, lane: &DeviceLane) -> Result<bool> {
-        let possible = lane.prepared_by() == PreparedBy::Kernel && self.prefetch.batches > 0;
+    fn upload_ahead(&self, lane: &DeviceLane) -> Result<bool> {
+        let possible = lane.uploads_ahead() && self.prefetch.batches > 0;
         match self.prefetch.to {
             PrefetchTo::Host => Ok(false),
             PrefetchTo::Auto => Ok(possible),
@@ -290,11 +289,11 @@ impl OceanLoader {
 
     /// What this loader delivers: the schedule, or a slice's share of it.
     fn share(&self) -> Result<&Schedule> {
-        let Some(part) = &self.part else {
+        let Some(slice) = &self.slice else {
             return Ok(&self.schedule);
         };
         if self.share.get().is_none() {
-            let share = self.schedule.shard(part.shard()?)?;
+            let share = self.schedule.shard(slice.shard()?)?;
             return Ok(self.share.get_or_init(|| share));
         }
         Ok(self.share.get().unwrap_or(&self.schedule))
@@ -302,7 +301,7 @@ impl OceanLoader {
 
     /// Where the first pass starts, in steps of `share`.
     fn first(&self, share: &Schedule) -> Result<Position> {
-        match (&self.part, &self.start.saved) {
+        match (&self.slice, &self.start.saved) {
             (Some(_), Some(state)) => state.resume(share, &self.fingerprint()),
             _ => Ok(self.start.position),
         }
@@ -319,259 +318,65 @@ impl OceanLoader {
                 delivered: 0,
             },
         };
-        let place = Cursor::new(position);
-        if let Some(part) = &self.part {
-            part.begins(&place);
+        let cursor = Cursor::new(position);
+        if let Some(slice) = &self.slice {
+            slice.begins(&cursor);
         }
-        let split = self.part.as_ref().map(Slice::split);
-        self.latest.begins(share, &place, first, split);
+        let slice_set = self.slice.as_ref().map(Slice::set);
+        self.latest.begins(share, &cursor, first, slice_set);
         let pass = self.pass(share, position)?;
-        Ok((pass, place))
+        Ok((pass, cursor))
+    }
+
+    /// Items of the schedule for each window.
+    fn picks(&self) -> u64 {
+        self.augment.as_ref().map_or(1, Augment::picks)
     }
 
     /// The batches of an epoch from `position` on.
     fn pass(&self, schedule: &Schedule, position: Position) -> Result<Pass> {
+        let lane = self.batcher.lane(&self.device)?;
         Ok(Pass {
+            dataset: self.batcher.dataset().clone(),
             epoch: schedule.epoch(position.epoch),
             first: position.delivered,
-            part: self.part.clone(),
-            picks: self.augment.as_ref().map_or(1, Augment::picks),
-            lane: self.batcher.lane(&self.device)?,
+            slice: self.slice.clone(),
+            picks: self.picks(),
+            upload_ahead: self.upload_ahead(&lane)?,
+            lane,
             pool: self.batcher.pool(&self.device)?,
             carry: self.prefetch.carry,
-            batcher: self.batcher.clone(),
             counters: self.counters.clone(),
             timeline: self.timeline.clone(),
         })
     }
-
-    /// Where the way of a batch to the device is noted.
-    fn log(&self, batch: u64) -> BatchLog {
-        BatchLog {
-            timeline: self.timeline.clone(),
-            counters: self.counters.clone(),
-            batch,
-        }
-    }
-
-    fn start(&self, pass: Pass) -> Result<BatchFeed> {
-        let ahead = self.ahead(&pass.lane)?;
-        if self.prefetch.batches == 0 {
-            return Ok(BatchFeed::Here(Box::new(PassReader::new(pass))));
-        }
-        let bounds = Bounds {
-            items: self.prefetch.batches,
-            bytes: self.prefetch.bytes,
-        };
-        let (lane, log) = (pass.lane.clone(), self.log(0));
-        let start: NextInLine<QueuedBatch> = match ahead {
-            true => Box::new(move |read: QueuedBatch| {
-                let batch = read.batch;
-                let log = BatchLog {
-                    batch,
-                    ..log.clone()
-                };
-                QueuedBatch {
-                    host: read.host.map(|host| lane.start(host, &log)),
-                    ..read
-                }
-            }),
-            false => Box::new(|read| read),
-        };
-        let (producer, consumer) = bounded(bounds, start);
-        let producer = Arc::new(producer);
-        let signal = producer.clone();
-        let lane = pass.lane.clone();
-        let reader = PassReader::new(pass);
-        self.readers.run(move || reader.run(&producer), signal)?;
-        Ok(BatchFeed::Queue(consumer, lane))
-    }
-}
-
-/// One pass.
-struct PassIter<'a> {
-    loader: &'a OceanLoader,
-    source: BatchFeed,
-    place: Cursor,
-    /// Batches in the epoch.
-    batches: u64,
-    /// Windows of the batches before, delivered here or before a resume.
-    windows: usize,
-    /// Windows that the epoch counts as.
-    total: usize,
-    /// Where picks are taken from, if any.
-    epoch: Option<Epoch>,
-    /// When the last batch was handed out.
-    handed_out: Option<Instant>,
-    first: bool,
-    ended: bool,
-}
-
-/// Where host batches come from.
-enum BatchFeed {
-    Queue(Consumer<QueuedBatch>, DeviceLane),
-    /// Read when asked for.
-    Here(Box<PassReader>),
-    /// The pass could not start.
-    Failed(Option<Error>),
-}
-
-impl PassIter<'_> {
-    fn host_batch(&mut self) -> Option<Result<(BatchInTransit, DeviceLane)>> {
-        let batch = self.place.get().delivered;
-        match &mut self.source {
-            BatchFeed::Failed(error) => error.take().map(Err),
-            _ if batch >= self.batches => None,
-            BatchFeed::Here(reader) => Some(
-                reader
-                    .read()
-                    .map(|host| (host.map_buffers(Transit::Host), reader.lane().clone())),
-            ),
-            BatchFeed::Queue(queue, lane) => Some(match queue.pop() {
-                Some(read) => read.host.map(|host| (host, lane.clone())),
-                // The thread died without a word: never a silent end of an epoch.
-                None => Err(
-                    Error::new(ErrorKind::Interrupted, "the reader thread ended early")
-                        .expected(format!("{} batches", self.batches))
-                        .found(batch),
-                ),
-            }),
-        }
-    }
-
-    fn deliver(&mut self, host: BatchInTransit, lane: &DeviceLane) -> Result<ModelBatch> {
-        let (loader, at) = (self.loader, self.place.get());
-        if let Some(part) = &loader.part {
-            part.check(at)?;
-        }
-        let delivered = Delivered {
-            windows: host.windows.len(),
-            shown_planes: host.shown_planes,
-            unique_planes: host.unique_planes,
-        };
-        let batch = lane.finish(host, loader.batcher.dataset(), &loader.log(at.delivered));
-        let batch = batch.and_then(|batch| match (&loader.augment, &self.epoch) {
-            (Some(augment), Some(epoch)) => catching("the transform", || {
-                augment.apply(batch, epoch, at.delivered)
-            }),
-            _ => Ok(batch),
-        });
-        if let (Err(error), Some(part)) = (&batch, &loader.part) {
-            part.failed(at, error);
-        }
-        let batch = batch?;
-        if let BatchFeed::Queue(queue, _) = &self.source {
-            // Only now: on the device's one runner the next upload would delay this batch's kernels.
-            queue.start_next();
-        }
-        loader.counters.delivered(&delivered);
-        self.windows += delivered.windows;
-        self.place.advance();
-        Ok(batch)
-    }
-
-    /// Notes that the consumer is done with the batch it was handed last, if it has one.
-    fn used(&mut self, at: Instant) {
-        if let Some(handed_out) = self.handed_out.take() {
-            let last = self.place.get().delivered.saturating_sub(1);
-            self.loader
-                .timeline
-                .span(Stage::Model, last, handed_out, at);
-        }
-    }
-}
-
-impl Drop for PassIter<'_> {
-    /// A pass that is dropped early has been used until now.
-    fn drop(&mut self) {
-        self.used(Instant::now());
-    }
-}
-
-impl Iterator for PassIter<'_> {
-    type Item = Result<ModelBatch, DatasetError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let asked = Instant::now();
-        self.used(asked);
-        let batch = self.host_batch();
-        let batch = batch.map(|b| b.and_then(|(host, lane)| self.deliver(host, &lane)));
-        if batch.is_some() {
-            let first = std::mem::take(&mut self.first);
-            self.loader.counters.waited(asked.elapsed(), first);
-        }
-        self.ended = !matches!(batch, Some(Ok(_)));
-        self.handed_out = (!self.ended).then(Instant::now);
-        batch.map(|b| b.map_err(DatasetError::new))
-    }
-}
-
-impl DataLoaderIterator<ModelBatch> for PassIter<'_> {
-    /// Complete with the last batch, whatever its length: Burn takes the last step of accumulated
-    /// gradients then.
-    fn progress(&self) -> Progress {
-        let windows = match self.place.get().delivered {
-            delivered if delivered >= self.batches => self.total,
-            _ => self.windows.min(self.total),
-        };
-        Progress::new(windows, self.total, Some("windows".into()))
-    }
-}
-
-/// Windows that an epoch counts as: a short batch is a full one where there are several ranks.
-fn items(schedule: &Schedule) -> usize {
-    let spec = schedule.options();
-    let items = match spec.world {
-        1 if !spec.drop_last => schedule.groups().windows(),
-        _ => schedule.steps().saturating_mul(spec.batch_size as u64),
-    };
-    usize::try_from(items).unwrap_or(usize::MAX)
 }
 
 impl DataLoader<ModelBatch> for OceanLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<ModelBatch> + 'a> {
-        let mut batches = PassIter {
-            loader: self,
-            source: BatchFeed::Failed(None),
-            place: Cursor::new(self.start.position),
-            batches: 0,
-            windows: 0,
-            total: 0,
-            epoch: None,
-            handed_out: None,
-            first: true,
-            ended: false,
-        };
-        let source = self.next_pass().and_then(|(pass, place)| {
-            let schedule = pass.epoch.schedule();
-            batches.batches = schedule.steps();
-            batches.total = items(schedule);
-            let before = pass.first as usize;
-            batches.windows = before.saturating_mul(schedule.options().batch_size);
-            batches.place = place;
-            batches.epoch = self.augment.is_some().then(|| pass.epoch.clone());
-            self.start(pass)
+        let pass = self.next_pass().and_then(|(pass, cursor)| {
+            let augment = self.augment.clone();
+            PassIter::new(pass, cursor, augment, self.prefetch, &self.threads)
         });
-        batches.source = source.unwrap_or_else(|error| BatchFeed::Failed(Some(error)));
-        Box::new(batches)
+        match pass {
+            Ok(pass) => Box::new(pass),
+            Err(error) => Box::new(FailedPass::new(error)),
+        }
     }
 
     /// Windows per pass. With several ranks it is the same on each, and counts a short batch as a
     /// full one.
     fn num_items(&self) -> usize {
-        match (self.share(), &self.part) {
+        match (self.share(), &self.slice) {
             (Ok(share), _) => items(share),
             // A slice whose siblings are not there yet.
-            (Err(_), Some(part)) => part.items(),
+            (Err(_), Some(slice)) => slice.items(),
             (Err(_), None) => items(&self.schedule),
         }
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<ModelBatch>> {
-        Arc::new(self.sibling(device, self.part.clone()))
+        Arc::new(self.sibling(device, self.slice.clone()))
     }
 
     /// The share of one of n devices, as Burn's multi-device strategies cut them: n equal slices,
@@ -584,10 +389,10 @@ impl DataLoader<ModelBatch> for OceanLoader {
     ///
     /// Slices that are no such n make passes that consist of that error.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<ModelBatch>> {
-        let part = match &self.part {
-            Some(part) => part.nested(),
-            None => self.splits.add(self.num_items(), start..end),
+        let slice = match &self.slice {
+            Some(slice) => slice.nested(),
+            None => self.slice_sets.add(self.num_items(), start..end),
         };
-        Arc::new(self.sibling(&self.device, Some(part)))
+        Arc::new(self.sibling(&self.device, Some(slice)))
     }
 }

@@ -1,114 +1,98 @@
 //! One pass over an epoch: its batches planned and read, in order, from the first to deliver.
 
-use crate::device::lane::{BatchInTransit, DeviceLane, Transit};
+use crate::dataset::ocean_dataset::OceanDataset;
+use crate::dataset::planned::Planned;
+use crate::device::lane::{BatchInTransit, DeviceLane};
 use crate::error::{Error, Result, catching};
-use crate::host::batch::{BatchBuffers, HostBatch};
-use crate::host::carry::{Carry, NextBatch};
+use crate::host::batch::FillResources;
+use crate::host::carry::RowCarry;
 use crate::host::pool::HostPool;
-use crate::loader::batcher::OceanBatcher;
-use crate::loader::queue::Producer;
+use crate::loader::queue::{NextInLine, Producer};
 use crate::loader::slices::Slice;
-use crate::observe::counters::Counters;
+use crate::observe::counters::{BatchLog, Counters};
 use crate::observe::timeline::{Stage, Timeline};
 use crate::order::schedule::Epoch;
 use crate::order::state::Position;
-use crate::plan::batch::BatchPlan;
-use crate::plan::window::Window;
 use std::time::Instant;
 
 /// A batch in the queue, or the failure that stands in its place.
 pub(crate) struct QueuedBatch {
-    pub batch: u64,
-    pub host: Result<BatchInTransit>,
+    pub batch: Result<BatchInTransit>,
+    /// Where its upload is noted, if it is sent to the device before its consumer asks for it.
+    pub upload_ahead: Option<BatchLog>,
+}
+
+impl NextInLine for QueuedBatch {
+    fn next_in_line(self) -> Self {
+        match (self.batch, self.upload_ahead) {
+            (Ok(batch), Some(log)) => Self {
+                batch: Ok(batch.map_buffers(|transit| transit.start(&log))),
+                upload_ahead: None,
+            },
+            (batch, upload_ahead) => Self {
+                batch,
+                upload_ahead,
+            },
+        }
+    }
 }
 
 /// All that is needed to read one pass.
 pub(crate) struct Pass {
-    pub batcher: OceanBatcher,
+    pub dataset: OceanDataset,
     pub epoch: Epoch,
     /// The first batch to deliver.
     pub first: u64,
     /// Where the loader is a slice.
-    pub part: Option<Slice>,
+    pub slice: Option<Slice>,
     /// Items of the schedule for each window.
     pub picks: u64,
     pub lane: DeviceLane,
     pub pool: HostPool,
     /// Bytes that a batch may leave in memory for the next.
     pub carry: u64,
+    /// Whether the next batch is sent to the device before it is asked for.
+    pub upload_ahead: bool,
     pub counters: Counters,
     pub timeline: Timeline,
 }
 
-/// A batch that is known but not read.
-pub(crate) struct Planned {
-    windows: Vec<Window>,
-    pub plan: BatchPlan,
-    pub bytes: u64,
+impl Pass {
+    /// Where the way of a batch to the device is noted.
+    pub fn log(&self, batch: u64) -> BatchLog {
+        BatchLog {
+            timeline: self.timeline.clone(),
+            counters: self.counters.clone(),
+            batch,
+        }
+    }
 }
 
-impl Pass {
-    pub fn plan(&self, batch: u64) -> Result<Planned> {
-        let dataset = self.batcher.dataset();
-        let find = |item: u64| {
-            let index = item / self.picks;
-            let window = usize::try_from(index).ok().and_then(|i| dataset.window(i));
-            window.ok_or_else(|| {
-                Error::config("the schedule names a window that does not exist").found(index)
-            })
-        };
-        let windows = self
-            .epoch
-            .batch(batch)
-            .into_iter()
-            .map(find)
-            .collect::<Result<Vec<_>>>()?;
-        let plan = dataset.plan(&windows)?;
-        let bytes = self
-            .batcher
-            .host_bytes(&windows, &plan, self.lane.prepared_by())?;
-        Ok(Planned {
-            windows,
-            plan,
-            bytes,
+/// Plans batch `batch` of an epoch with so many items for each window.
+///
+/// # Errors
+/// A window that does not exist, or that its source does not hold.
+pub(crate) fn plan(
+    dataset: &OceanDataset,
+    epoch: &Epoch,
+    picks: u64,
+    batch: u64,
+) -> Result<Planned> {
+    let find = |item: u64| {
+        let index = item / picks;
+        let window = usize::try_from(index).ok().and_then(|i| dataset.window(i));
+        window.ok_or_else(|| {
+            Error::config("the schedule names a window that does not exist").found(index)
         })
-    }
-
-    fn read(
-        &self,
-        planned: Planned,
-        batch: u64,
-        next: Option<&Planned>,
-        carry: &mut Carry,
-    ) -> Result<HostBatch> {
-        let started = Instant::now();
-        let by = self.lane.prepared_by();
-        let source = planned.windows[0].source;
-        let next = next.filter(|next| next.windows[0].source == source);
-        let next = next.map(|next| &next.plan);
-        let read = || {
-            let ahead = NextBatch { carry, next };
-            let Planned { windows, plan, .. } = planned;
-            let buffers = BatchBuffers {
-                pool: &self.pool,
-                batch: Some(batch),
-            };
-            self.batcher.read(windows, plan, by, buffers, ahead)
-        };
-        let host = self
-            .timeline
-            .record(Stage::Read, batch, || catching("the reader", read))?;
-        let took = started.elapsed();
-        self.counters
-            .read(&host.counts, host.carried, host.nan_in_ocean, took);
-        Ok(host)
-    }
+    };
+    let windows = epoch.batch(batch).into_iter().map(find);
+    dataset.planned(windows.collect::<Result<Vec<_>>>()?)
 }
 
 /// A pass being read, batch by batch from its first: each knows what the next will want.
 pub(crate) struct PassReader {
     pass: Pass,
-    carry: Carry,
+    carry: RowCarry,
     /// The batch to be read next, and its plan once it is made.
     batch: u64,
     planned: Option<Result<Planned>>,
@@ -117,62 +101,92 @@ pub(crate) struct PassReader {
 impl PassReader {
     pub fn new(pass: Pass) -> Self {
         Self {
-            carry: Carry::new(pass.carry),
+            carry: RowCarry::new(pass.carry),
             batch: pass.first,
             planned: None,
             pass,
         }
     }
 
-    /// The way to the device.
-    pub fn lane(&self) -> &DeviceLane {
-        &self.pass.lane
-    }
-
     fn plan(&self) -> Result<Planned> {
-        catching("the planner", || self.pass.plan(self.batch))
+        let Pass {
+            dataset,
+            epoch,
+            picks,
+            ..
+        } = &self.pass;
+        catching("the planner", || plan(dataset, epoch, *picks, self.batch))
     }
 
     /// Bytes that the next batch will take.
     fn bytes(&mut self) -> u64 {
         let planned = self.planned.take().unwrap_or_else(|| self.plan());
-        let bytes = planned.as_ref().map_or(0, |p| p.bytes);
+        let bytes = planned.as_ref().map_or(0, |p| self.pass.lane.host_bytes(p));
         self.planned = Some(planned);
         bytes
     }
 
     /// Reads the next batch, and lets the other slices know when that failed.
-    pub fn read(&mut self) -> Result<HostBatch> {
+    pub fn next_batch(&mut self) -> Result<BatchInTransit> {
         let planned = self.planned.take().unwrap_or_else(|| self.plan());
-        let batch = self.batch;
+        let number = self.batch;
         self.batch += 1;
         if self.batch < self.pass.epoch.len() {
             self.planned = Some(self.plan());
         }
-        let next = self.planned.as_ref().and_then(|p| p.as_ref().ok());
-        let host = planned.and_then(|p| self.pass.read(p, batch, next, &mut self.carry));
-        if let (Err(error), Some(part)) = (&host, &self.pass.part) {
+        let batch = planned.and_then(|planned| self.fill(planned, number));
+        if let (Err(error), Some(slice)) = (&batch, &self.pass.slice) {
             let at = Position {
                 epoch: self.pass.epoch.number(),
-                delivered: batch,
+                delivered: number,
             };
-            part.failed(at, error);
+            slice.failed(at, error);
         }
-        host
+        batch
+    }
+
+    fn fill(&mut self, planned: Planned, number: u64) -> Result<BatchInTransit> {
+        let started = Instant::now();
+        let pass = &self.pass;
+        let next = self.planned.as_ref().and_then(|next| next.as_ref().ok());
+        let next = next.filter(|next| next.source.index == planned.source.index);
+        let resources = FillResources {
+            pool: &pass.pool,
+            batch: Some(number),
+            carry: &mut self.carry,
+            next: next.map(|next| &next.plan),
+        };
+        let batch = pass.timeline.record(Stage::Read, number, || {
+            catching("the reader", || pass.lane.fill(planned, resources))
+        })?;
+        pass.counters.read(
+            &batch.counts,
+            batch.carried,
+            batch.nan_in_ocean,
+            started.elapsed(),
+        );
+        Ok(batch)
     }
 
     /// The reader thread's work: until the end, the first failure, or the consumer's departure.
-    pub fn run(mut self, queue: &Producer<QueuedBatch>) {
+    /// Gives the queue back, so that whoever called it says when the pass has ended.
+    pub fn run(mut self, queue: Producer<QueuedBatch>) -> Producer<QueuedBatch> {
         while self.batch < self.pass.epoch.len() {
-            let (batch, bytes) = (self.batch, self.bytes());
+            let (number, bytes) = (self.batch, self.bytes());
             if queue.reserve(bytes).is_err() {
-                return;
+                break;
             }
-            let host = self.read().map(|host| host.map_buffers(Transit::Host));
-            let failed = host.is_err();
-            if queue.push(QueuedBatch { batch, host }, bytes).is_err() || failed {
-                return;
+            let batch = self.next_batch();
+            let failed = batch.is_err();
+            let upload_ahead = self.pass.upload_ahead.then(|| self.pass.log(number));
+            let queued = QueuedBatch {
+                batch,
+                upload_ahead,
+            };
+            if queue.push(queued, bytes).is_err() || failed {
+                break;
             }
         }
+        queue
     }
 }

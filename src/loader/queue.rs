@@ -13,13 +13,16 @@ pub(crate) struct Bounds {
     pub bytes: u64,
 }
 
-/// What becomes of an item when it is the next in line. Runs under the queue's lock: short.
-pub(crate) type NextInLine<T> = Box<dyn Fn(T) -> T + Send + Sync>;
+/// What waits in a queue, and may begin its work when it is the next in line.
+pub(crate) trait NextInLine: Sized {
+    /// What becomes of the item then. Runs under the queue's lock: short.
+    fn next_in_line(self) -> Self;
+}
 
 struct State<T> {
     waiting: VecDeque<(T, u64)>,
     bytes: u64,
-    /// Whether the first item waiting has passed through `next_in_line`.
+    /// Whether the first item waiting has passed through [`NextInLine`].
     first_started: bool,
     producer_gone: bool,
     consumer_gone: bool,
@@ -27,7 +30,6 @@ struct State<T> {
 
 struct Shared<T> {
     bounds: Bounds,
-    next_in_line: NextInLine<T>,
     state: Mutex<State<T>>,
     changed: Condvar,
 }
@@ -52,16 +54,12 @@ pub(crate) struct Consumer<T>(Arc<Shared<T>>);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConsumerGone;
 
-/// A queue within the given bounds. An item passes through `next_in_line` at most once: when it is
+/// A queue within the given bounds. An item passes through [`NextInLine`] at most once: when it is
 /// pushed into an empty queue, or is the first one waiting at [`Consumer::start_next`]. Work that
 /// should be one item ahead of the consumer starts there.
-pub(crate) fn bounded<T>(
-    bounds: Bounds,
-    next_in_line: NextInLine<T>,
-) -> (Producer<T>, Consumer<T>) {
+pub(crate) fn bounded<T: NextInLine>(bounds: Bounds) -> (Producer<T>, Consumer<T>) {
     let shared = Arc::new(Shared {
         bounds,
-        next_in_line,
         state: Mutex::new(State {
             waiting: VecDeque::new(),
             bytes: 0,
@@ -74,7 +72,7 @@ pub(crate) fn bounded<T>(
     (Producer(shared.clone()), Consumer(shared))
 }
 
-impl<T> Producer<T> {
+impl<T: NextInLine> Producer<T> {
     /// Waits until an item of `bytes` may be made, before any memory is taken for it.
     pub fn reserve(&self, bytes: u64) -> Result<(), ConsumerGone> {
         let bounds = self.0.bounds;
@@ -100,11 +98,7 @@ impl<T> Producer<T> {
         }
         let first = state.waiting.is_empty();
         state.first_started |= first;
-        let item = if first {
-            (self.0.next_in_line)(item)
-        } else {
-            item
-        };
+        let item = if first { item.next_in_line() } else { item };
         state.waiting.push_back((item, bytes));
         state.bytes += bytes;
         self.0.changed.notify_all();
@@ -138,8 +132,8 @@ impl<T> Consumer<T> {
     }
 }
 
-impl<T> Consumer<T> {
-    /// Passes the first item waiting through `next_in_line`, if there is one that has not yet: to
+impl<T: NextInLine> Consumer<T> {
+    /// Passes the first item waiting through [`NextInLine`], if there is one that has not yet: to
     /// be called when the item before it needs nothing any more that this one could get ahead of.
     pub fn start_next(&self) {
         let mut state = self.0.lock();
@@ -147,9 +141,7 @@ impl<T> Consumer<T> {
             return;
         }
         if let Some((next, bytes)) = state.waiting.pop_front() {
-            state
-                .waiting
-                .push_front(((self.0.next_in_line)(next), bytes));
+            state.waiting.push_front((next.next_in_line(), bytes));
             state.first_started = true;
         }
     }
@@ -172,46 +164,56 @@ impl<T> Drop for Consumer<T> {
 mod tests {
     use super::*;
 
-    fn bounded_plain<T>(bounds: Bounds) -> (Producer<T>, Consumer<T>) {
-        bounded(bounds, Box::new(|item| item))
+    impl NextInLine for u64 {
+        fn next_in_line(self) -> Self {
+            self
+        }
+    }
+
+    impl NextInLine for Arc<()> {
+        fn next_in_line(self) -> Self {
+            self
+        }
+    }
+
+    /// A number that is noted, and becomes another, when it is the next in line.
+    struct Noted(u32, Arc<Mutex<Vec<u32>>>);
+
+    impl NextInLine for Noted {
+        fn next_in_line(self) -> Self {
+            self.1.lock().unwrap().push(self.0);
+            Self(self.0 + 100, self.1)
+        }
     }
 
     #[test]
     fn the_first_in_line_is_one_ahead_and_only_one() {
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let started = seen.clone();
-        let start = move |item: u32| {
-            started.lock().unwrap().push(item);
-            item + 100
-        };
-        let (producer, consumer) = bounded(
-            Bounds {
-                items: 8,
-                bytes: 100,
-            },
-            Box::new(start),
-        );
-        let seen = || seen.lock().unwrap().clone();
-        for i in 0..3 {
-            producer.push(i, 1).unwrap();
-        }
-        assert_eq!(seen(), [0]);
-        assert_eq!(consumer.pop(), Some(100));
-        assert_eq!(seen(), [0], "not before the consumer says so");
+        let (producer, consumer) = bounded(Bounds {
+            items: 8,
+            bytes: 100,
+        });
+        let push = |i| producer.push(Noted(i, seen.clone()), 1).unwrap();
+        let pop = || consumer.pop().map(|noted| noted.0);
+        let noted = || seen.lock().unwrap().clone();
+        (0..3).for_each(push);
+        assert_eq!(noted(), [0]);
+        assert_eq!(pop(), Some(100));
+        assert_eq!(noted(), [0], "not before the consumer says so");
         consumer.start_next();
         consumer.start_next();
-        assert_eq!(seen(), [0, 1], "once");
-        assert_eq!((consumer.pop(), consumer.pop()), (Some(101), Some(2)));
+        assert_eq!(noted(), [0, 1], "once");
+        assert_eq!((pop(), pop()), (Some(101), Some(2)));
         // The queue was empty: the next one is first in line at once.
-        producer.push(3, 1).unwrap();
-        assert_eq!(seen(), [0, 1, 3]);
+        push(3);
+        assert_eq!(noted(), [0, 1, 3]);
         drop(producer);
-        assert_eq!((consumer.pop(), consumer.pop()), (Some(103), None));
+        assert_eq!((pop(), pop()), (Some(103), None));
     }
 
     #[test]
     fn order_is_kept_and_the_end_is_seen() {
-        let (producer, consumer) = bounded_plain(Bounds {
+        let (producer, consumer) = bounded(Bounds {
             items: 8,
             bytes: 100,
         });
@@ -228,7 +230,7 @@ mod tests {
 
     /// The largest number of items and bytes that were ever reserved or waiting, against `bounds`.
     fn high_water(bounds: Bounds, sizes: &[u64]) -> (usize, u64) {
-        let (producer, consumer) = bounded_plain(bounds);
+        let (producer, consumer) = bounded(bounds);
         let (mut items, mut bytes) = (0, 0);
         std::thread::scope(|s| {
             s.spawn(move || {
@@ -281,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_gone_consumer_stops_a_waiting_producer_and_frees_what_waits() {
-        let (producer, consumer) = bounded_plain(Bounds { items: 1, bytes: 1 });
+        let (producer, consumer) = bounded(Bounds { items: 1, bytes: 1 });
         let witness = Arc::new(());
         producer.push(witness.clone(), 1).unwrap();
         std::thread::scope(|s| {

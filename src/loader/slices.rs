@@ -13,30 +13,30 @@ use crate::sync::lock;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The splits of one loader, of which the latest may still grow.
+/// The slice sets of one loader, of which the latest may still grow.
 #[derive(Default)]
 pub(crate) struct SliceSets(Mutex<Option<Arc<SliceSet>>>);
 
 impl SliceSets {
     /// Notes a slice. One that starts where the slice before ended belongs with it; after the slice
-    /// that ends at `items` a new split begins.
+    /// that ends at `items` a new set begins.
     pub fn add(&self, items: usize, slice: Range<usize>) -> Slice {
         let mut latest = lock(&self.0);
         let growing = latest
             .take()
-            .filter(|split| split.continues(items, slice.start));
-        let split = growing.unwrap_or_else(|| Arc::new(SliceSet::new(items)));
-        let index = split.push(slice);
-        *latest = Some(split.clone());
+            .filter(|set| set.continues(items, slice.start));
+        let set = growing.unwrap_or_else(|| Arc::new(SliceSet::new(items)));
+        let index = set.push(slice);
+        *latest = Some(set.clone());
         Slice {
-            split,
+            set,
             index,
             nested: false,
         }
     }
 }
 
-/// The slices of one split, from the first to the one that ends at the last item.
+/// The slices of one loader, from the first to the one that ends at the last item.
 pub(crate) struct SliceSet {
     items: usize,
     inner: Mutex<Inner>,
@@ -51,7 +51,7 @@ struct Inner {
 struct SliceEntry {
     range: Range<usize>,
     /// Of its latest iterator.
-    place: Option<Cursor>,
+    cursor: Option<Cursor>,
 }
 
 struct Failure {
@@ -80,25 +80,28 @@ impl SliceSet {
 
     fn push(&self, range: Range<usize>) -> usize {
         let mut inner = self.lock();
-        inner.slices.push(SliceEntry { range, place: None });
+        inner.slices.push(SliceEntry {
+            range,
+            cursor: None,
+        });
         inner.slices.len() - 1
     }
 
     /// Batches that every slice has delivered; `start` for slices that have not begun.
     pub fn slowest(&self, start: Position) -> Position {
         let inner = self.lock();
-        let places = inner.slices.iter().map(|slice| {
-            let place = slice.place.as_ref();
-            place.map_or(start, Cursor::get)
+        let positions = inner.slices.iter().map(|slice| {
+            let cursor = slice.cursor.as_ref();
+            cursor.map_or(start, Cursor::get)
         });
-        places.min().unwrap_or(start)
+        positions.min().unwrap_or(start)
     }
 }
 
-/// One slice of a split.
+/// One slice of a set.
 #[derive(Clone)]
 pub(crate) struct Slice {
-    split: Arc<SliceSet>,
+    set: Arc<SliceSet>,
     index: usize,
     nested: bool,
 }
@@ -112,14 +115,14 @@ impl Slice {
         }
     }
 
-    /// The split it is of.
-    pub fn split(&self) -> &Arc<SliceSet> {
-        &self.split
+    /// The set it is of.
+    pub fn set(&self) -> &Arc<SliceSet> {
+        &self.set
     }
 
     /// Items between the two numbers it was cut with.
     pub fn items(&self) -> usize {
-        self.split.lock().slices[self.index].range.len()
+        self.set.lock().slices[self.index].range.len()
     }
 
     /// Which part of how many.
@@ -131,8 +134,8 @@ impl Slice {
         if self.nested {
             return Err(Error::config("a slice of a loader cannot be sliced again"));
         }
-        let items = self.split.items;
-        let inner = self.split.lock();
+        let items = self.set.items;
+        let inner = self.set.lock();
         let count = inner.slices.len();
         let step = items / count;
         let expected = |i: usize| match i + 1 == count {
@@ -157,14 +160,14 @@ impl Slice {
         )
     }
 
-    /// A new iterator of this slice begins at `place`.
-    pub fn begins(&self, place: &Cursor) {
-        self.split.lock().slices[self.index].place = Some(place.clone());
+    /// A new iterator of this slice begins; `cursor` shows its place.
+    pub fn begins(&self, cursor: &Cursor) {
+        self.set.lock().slices[self.index].cursor = Some(cursor.clone());
     }
 
     /// Tells the other slices that batch `at` failed here. The earliest failure is kept.
     pub fn failed(&self, at: Position, error: &Error) {
-        let mut inner = self.split.lock();
+        let mut inner = self.set.lock();
         if inner.failure.as_ref().is_none_or(|f| at < f.at) {
             inner.failure = Some(Failure {
                 index: self.index,
@@ -177,12 +180,12 @@ impl Slice {
     /// Whether batch `at` may be delivered: no other slice's failed there or before.
     ///
     /// Good batches before a failure are delivered, so that all devices stop at the same step. Once
-    /// failed, a split stays so.
+    /// failed, a set stays so.
     ///
     /// # Errors
     /// [`ErrorKind::Interrupted`], with the failure.
     pub fn check(&self, at: Position) -> Result<()> {
-        let inner = self.split.lock();
+        let inner = self.set.lock();
         match &inner.failure {
             Some(f) if f.at < at || f.at == at && f.index != self.index => Err(Error::new(
                 ErrorKind::Interrupted,
@@ -205,25 +208,25 @@ mod tests {
     use super::*;
 
     /// As Burn's `split_dataloader` cuts.
-    fn cut(splits: &SliceSets, items: usize, devices: usize) -> Vec<Slice> {
+    fn cut(sets: &SliceSets, items: usize, devices: usize) -> Vec<Slice> {
         let step = items / devices;
-        let slice = |i| match i + 1 == devices {
+        let range = |i| match i + 1 == devices {
             true => i * step..items,
             false => i * step..(i + 1) * step,
         };
-        (0..devices).map(|i| splits.add(items, slice(i))).collect()
+        (0..devices).map(|i| sets.add(items, range(i))).collect()
     }
 
     #[test]
     fn every_slice_knows_its_part_whatever_the_number_of_items() {
-        let splits = SliceSets::default();
+        let sets = SliceSets::default();
         for items in 1..60 {
             for devices in 1..20 {
                 // The same loader is split again and again.
-                let parts = cut(&splits, items, devices);
-                for (index, part) in parts.iter().enumerate() {
+                let slices = cut(&sets, items, devices);
+                for (index, slice) in slices.iter().enumerate() {
                     let count = devices;
-                    assert_eq!(part.shard().unwrap(), Shard { index, count });
+                    assert_eq!(slice.shard().unwrap(), Shard { index, count });
                 }
             }
         }
@@ -231,22 +234,22 @@ mod tests {
 
     #[test]
     fn other_slices_are_refused() {
-        let splits = SliceSets::default();
+        let sets = SliceSets::default();
         // A tenth is no way to shorten an epoch.
-        let alone = splits.add(100, 0..10);
+        let alone = sets.add(100, 0..10);
         let error = alone.shard().unwrap_err().to_string();
         assert!(
             error.contains("100 items") && error.contains("0..10"),
             "{error}"
         );
-        let uneven = [splits.add(100, 0..10), splits.add(100, 10..100)];
-        assert!(uneven.iter().all(|part| part.shard().is_err()));
-        let parts = cut(&splits, 100, 2);
-        assert!(parts[0].nested().shard().is_err());
-        assert_eq!(parts[1].shard().unwrap().index, 1);
-        // A split that was left unfinished does not spoil the next one.
-        splits.add(100, 0..25);
-        assert_eq!(cut(&splits, 100, 4)[3].shard().unwrap().index, 3);
+        let uneven = [sets.add(100, 0..10), sets.add(100, 10..100)];
+        assert!(uneven.iter().all(|slice| slice.shard().is_err()));
+        let slices = cut(&sets, 100, 2);
+        assert!(slices[0].nested().shard().is_err());
+        assert_eq!(slices[1].shard().unwrap().index, 1);
+        // A set that was left unfinished does not spoil the next one.
+        sets.add(100, 0..25);
+        assert_eq!(cut(&sets, 100, 4)[3].shard().unwrap().index, 3);
     }
 
     #[test]
@@ -255,23 +258,23 @@ mod tests {
             epoch: 2,
             delivered,
         };
-        let parts = cut(&SliceSets::default(), 9, 3);
-        parts[1].failed(at(5), &Error::config("the disk is gone"));
-        parts[2].failed(at(7), &Error::config("a later one"));
-        for part in &parts {
-            assert!(part.check(at(4)).is_ok());
-            let error = part.check(at(6)).unwrap_err();
+        let slices = cut(&SliceSets::default(), 9, 3);
+        slices[1].failed(at(5), &Error::config("the disk is gone"));
+        slices[2].failed(at(7), &Error::config("a later one"));
+        for slice in &slices {
+            assert!(slice.check(at(4)).is_ok());
+            let error = slice.check(at(6)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Interrupted);
             assert!(error.to_string().contains("the disk is gone"), "{error}");
         }
-        assert!(parts[0].check(at(5)).is_err());
+        assert!(slices[0].check(at(5)).is_err());
         assert!(
-            parts[1].check(at(5)).is_ok(),
+            slices[1].check(at(5)).is_ok(),
             "it has its own error to tell"
         );
         assert!(
             cut(&SliceSets::default(), 9, 3)[0].check(at(6)).is_ok(),
-            "another split"
+            "another set"
         );
     }
 }

@@ -4,6 +4,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
 use crossbeam::channel::{Sender, unbounded};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -17,22 +18,30 @@ pub(crate) struct PassThreads {
 
 struct PassThread {
     jobs: Option<Sender<Job>>,
-    /// Shared with the job that runs, if one does.
-    busy: Arc<()>,
+    /// Whether a job has been sent and is not done.
+    busy: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// Says that a thread is idle again when it is dropped, after a panic too.
+struct Busy(Arc<AtomicBool>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 impl PassThreads {
-    /// Runs `work` on an idle thread, or on a new one. `signal` is dropped when the thread is idle
-    /// again, so whoever waits for it finds the thread free.
-    pub fn run(
-        &self,
-        work: impl FnOnce() + Send + 'static,
-        signal: impl Send + 'static,
-    ) -> Result<()> {
+    /// Runs `work` on an idle thread, or on a new one. What `work` returns is dropped when the thread
+    /// is idle again: whoever waits for that finds the thread free.
+    ///
+    /// # Errors
+    /// No thread can be started, or an idle one has died.
+    pub fn run<T>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<()> {
         let mut threads = lock(&self.threads);
-        let idle = threads.iter().position(|r| Arc::strong_count(&r.busy) == 1);
-        let index = match idle {
+        let idle = |thread: &PassThread| !thread.busy.load(Ordering::Acquire);
+        let index = match threads.iter().position(idle) {
             Some(index) => index,
             None => {
                 let index = threads.len();
@@ -40,13 +49,15 @@ impl PassThreads {
                 index
             }
         };
-        let busy = threads[index].busy.clone();
+        let thread = &threads[index];
+        thread.busy.store(true, Ordering::Relaxed);
+        let busy = Busy(thread.busy.clone());
         let job: Job = Box::new(move || {
-            work();
+            let last = work();
             drop(busy);
-            drop(signal);
+            drop(last);
         });
-        match threads[index].jobs.as_ref().map(|jobs| jobs.send(job)) {
+        match thread.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(()),
             _ => Err(Error::new(
                 ErrorKind::Interrupted,

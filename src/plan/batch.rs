@@ -2,14 +2,13 @@
 //!
 //! ```text
 //! starts ──> BatchPlan: unique rows of each group + gather maps (sample, time) -> unique row
-//!                 │
-//!                 └─ rows × channels ──> read_tasks: the same planes, grouped by the chunks that
-//!                                        hold them, each chunk in one task
 //! ```
 
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
+use crate::plan::groups::PerGroup;
+use crate::plan::roles::PerRole;
 use crate::plan::window::WindowOptions;
 use std::ops::Range;
 
@@ -75,26 +74,20 @@ impl Gather {
 /// use burn_om4::plan::{BatchPlan, Labels};
 /// let spec = WindowOptions::default().with_steps(4);
 /// let plan = BatchPlan::new(&spec, &[7], 77, 3, Inputs::First, Labels::Shared)?;
-/// assert_eq!(plan.prognostic.rows, (7..17).collect::<Vec<_>>());
-/// assert_eq!(plan.boundary.rows, (7..15).collect::<Vec<_>>());
+/// assert_eq!(plan.groups.prognostic.rows, (7..17).collect::<Vec<_>>());
+/// assert_eq!(plan.groups.boundary.rows, (7..15).collect::<Vec<_>>());
 /// assert_eq!(plan.unique_planes(), 10 * 77 + 8 * 3);
-/// assert_eq!(plan.labels[3].slice(), Some(8..10));
+/// assert_eq!(plan.gathers.label[3].slice(), Some(8..10));
 /// # Ok::<(), burn_om4::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchPlan {
-    /// Rows of the materialised inputs, and of the labels under [`Labels::Shared`].
-    pub prognostic: GroupPlan,
-    /// Rows of every step's boundary.
-    pub boundary: GroupPlan,
-    /// Present iff labels come from a store of their own ([`Labels::Own`]).
-    pub label: Option<GroupPlan>,
-    /// Into `prognostic`; one per materialised step (1 or `steps`).
-    pub inputs: Vec<Gather>,
-    /// Into `boundary`; one per step.
-    pub boundaries: Vec<Gather>,
-    /// Into `label` if present, else `prognostic`; one per step.
-    pub labels: Vec<Gather>,
+    /// The rows that each group reads: prognostic rows are those of the materialised inputs, and of
+    /// the labels under [`Labels::Shared`].
+    pub groups: PerGroup<GroupPlan>,
+    /// Where each tensor finds its rows in its group ([`PerGroup::of`]), one map per step: inputs
+    /// have one for each materialised step (1 or `steps`), boundaries and labels for every step.
+    pub gathers: PerRole<Vec<Gather>>,
 }
 
 impl BatchPlan {
@@ -137,40 +130,36 @@ impl BatchPlan {
             Labels::Shared => &label_rows,
             Labels::Own => &[],
         };
-        let prognostic_group = group(input_rows.iter().chain(shared), prognostic);
-        let boundary_group = group(boundary_rows.iter(), boundary);
-        let label_group = match labels {
-            Labels::Shared => None,
-            Labels::Own => Some(group(label_rows.iter(), prognostic)),
+        let groups = PerGroup {
+            prognostic: group(input_rows.iter().chain(shared), prognostic),
+            boundary: group(boundary_rows.iter(), boundary),
+            label: match labels {
+                Labels::Shared => None,
+                Labels::Own => Some(group(label_rows.iter(), prognostic)),
+            },
         };
-        let times = spec.times();
-        Ok(Self {
-            inputs: gathers(&input_rows, &prognostic_group, times),
-            boundaries: gathers(&boundary_rows, &boundary_group, times),
-            labels: gathers(
-                &label_rows,
-                label_group.as_ref().unwrap_or(&prognostic_group),
-                times,
-            ),
-            prognostic: prognostic_group,
-            boundary: boundary_group,
-            label: label_group,
-        })
+        let rows = PerRole {
+            input: input_rows,
+            boundary: boundary_rows,
+            label: label_rows,
+        };
+        let gathers = rows.map(|role, steps| gathers(&steps, groups.of(role), spec.times()));
+        Ok(Self { groups, gathers })
     }
 
     /// Unique planes over all groups: what the batch reads.
     pub fn unique_planes(&self) -> usize {
-        let label = self.label.as_ref().map_or(0, GroupPlan::planes);
-        self.prognostic.planes() + self.boundary.planes() + label
+        self.groups.iter().map(|(_, group)| group.planes()).sum()
     }
 
     /// Planes the batch's tensors show, with repeats: the reads of a loader that reads each tensor
     /// for itself. Inputs that are not materialised do not count.
     pub fn touched_planes(&self) -> usize {
-        let entries = |gathers: &[Gather]| gathers.iter().map(|g| g.rows.len()).sum::<usize>();
-        entries(&self.inputs) * self.prognostic.channels
-            + entries(&self.boundaries) * self.boundary.channels
-            + entries(&self.labels) * self.prognostic.channels
+        let shown = self.gathers.iter().map(|(role, steps)| {
+            let rows: usize = steps.iter().map(|gather| gather.rows.len()).sum();
+            rows * self.groups.of(role).channels
+        });
+        shown.sum()
     }
 
     /// Bytes of the unique planes as f32, `cells` values each, when all groups are on one grid;

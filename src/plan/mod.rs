@@ -7,7 +7,10 @@
 pub(crate) mod arrange;
 pub(crate) mod batch;
 pub(crate) mod groups;
+pub(crate) mod roles;
 pub(crate) mod window;
 
 pub use batch::{BatchPlan, Gather, GroupPlan, Inputs, Labels};
+pub use groups::{PerGroup, ReadGroup};
+pub use roles::{PerRole, Role};
 pub use window::{Window, WindowOptions, inference_starts};

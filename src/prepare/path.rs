@@ -1,4 +1,4 @@
-//! Who prepares planes, and as the user asks for it.
+//! What prepares planes, as the user asks for it.
 
 /// What prepares planes on a device that is not a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -12,15 +12,4 @@ pub enum DevicePath {
     Kernel,
     /// Burn's tensor operations, after an upload by the consumer: the reference.
     Operations,
-}
-
-/// Who prepares planes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PreparedBy {
-    /// The reader, straight into the batch's tensors.
-    Host,
-    /// The device, by tensor operations on raw planes.
-    Operations,
-    /// The device, by one kernel per read group.
-    Kernel,
 }

@@ -45,7 +45,7 @@ impl PlanesOnDevice {
         let wanted = rows.len();
         let raw = RawGroup {
             planes: on_device(&device, planes, DType::F32),
-            held: HostFormat::Raw,
+            format: HostFormat::Raw,
             rows: on_device(&device, rows, DType::U32),
             wanted,
         };

@@ -11,6 +11,7 @@ mod device_memory;
 mod kernel;
 mod ocean;
 
+pub use crate::device::operations::DevicePreparation;
 pub use crate::host::poisoned::PoisonedMemory;
 pub use contract::{PurityProbe, check_source};
 #[cfg(feature = "cube")]

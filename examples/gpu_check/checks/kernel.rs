@@ -6,7 +6,6 @@ use crate::planes::{ONE_DEGREE, QUARTER_DEGREE, constants};
 use crate::spread::Spread;
 use anyhow::Result;
 use burn::tensor::{DType, Device, Tensor, TensorData};
-use burn_om4::device::DevicePreparation;
 use burn_om4::ocean::PlaneShape;
 use burn_om4::prepare::Preparation;
 use burn_om4::{MaskOrder, Precision, testing};
@@ -69,7 +68,7 @@ pub fn run(bench: &Bench) -> Result<Outcome> {
         },
     );
 
-    let operations = DevicePreparation::new(preparation, &constants, shape, device);
+    let operations = testing::DevicePreparation::new(preparation, &constants, shape, device);
     let raw = Tensor::<1>::from_data(data, (device, DType::F32)).reshape([ROWS, channels, ny, nx]);
     let by_operations = time(device, rounds, || Ok(operations.prepare(raw.clone())))?;
 

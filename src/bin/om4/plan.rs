@@ -104,11 +104,11 @@ impl Counts {
         let shown = plan.touched_planes() as u64;
         self.shown_planes += shown;
         self.largest = self.largest.max(shown);
-        for (group, channels) in [&plan.prognostic, &plan.boundary].iter().zip(positions) {
+        for (group, channels) in [&plan.groups.prognostic, &plan.groups.boundary].iter().zip(positions) {
             let rows = &group.rows;
             self.chunks += store.planned_chunks(&PlaneRequest { rows, channels })?;
         }
-        for &row in &plan.prognostic.rows {
+        for &row in &plan.groups.prognostic.rows {
             *self.uses.entry(row).or_insert(0) += 1;
         }
         Ok(())

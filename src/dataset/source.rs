@@ -1,0 +1,232 @@
+//! One source of windows: its read groups, and where windows may start.
+
+use crate::dataset::context::BatchContext;
+use crate::dataset::ocean::Ocean;
+use crate::dataset::options::DatasetOptions;
+use crate::error::{Error, Result};
+use crate::ocean::channel::Channel;
+use crate::ocean::plane::PlaneSource;
+use crate::ocean::time::TimeAxis;
+use crate::plan::batch::{BatchPlan, GroupPlan, Inputs, Labels};
+use crate::plan::groups::PerGroup;
+use crate::plan::window::{Window, WindowOptions};
+use crate::prepare::arithmetic::{ChannelConstants, Preparation};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A source of inputs and boundaries, and where labels come from when not from there.
+#[derive(Clone)]
+pub struct OceanPair {
+    /// Inputs and boundaries.
+    pub input: Ocean,
+    /// Labels, on a grid of their own.
+    pub label: Option<Ocean>,
+}
+
+/// Channels that are read together, and where they are read from.
+#[derive(Clone)]
+pub(crate) struct ChannelGroup {
+    pub planes: Arc<dyn PlaneSource>,
+    /// Positions in [`PlaneSource::channels`].
+    pub positions: Vec<usize>,
+    pub constants: Vec<ChannelConstants>,
+    /// Row of `planes` = row of the input store + this: 0 but for labels with a store of their own.
+    pub offset: isize,
+}
+
+impl ChannelGroup {
+    fn new(ocean: &Ocean, channels: &[Channel]) -> Result<Self> {
+        let shape = ocean.planes.shape();
+        let mut group = Self {
+            planes: ocean.planes.clone(),
+            positions: Vec::new(),
+            constants: Vec::new(),
+            offset: 0,
+        };
+        for channel in channels {
+            let position = ocean.planes.channels().iter().position(|c| c == channel);
+            let info = ocean.channels.get(channel);
+            let (Some(position), Some(info)) = (position, info) else {
+                return Err(Error::config("the source lacks a channel").expected(channel));
+            };
+            let mask = info.constants.wet.shape();
+            if mask != shape {
+                return Err(Error::config("a wet mask differs from the grid")
+                    .array(channel.name())
+                    .expected(format!("{} x {}", shape.ny, shape.nx))
+                    .found(format!("{} x {}", mask.ny, mask.nx)));
+            }
+            group.positions.push(position);
+            group.constants.push(info.constants.clone());
+        }
+        Ok(group)
+    }
+
+    /// Values in a row: every channel's plane.
+    pub fn row_values(&self) -> usize {
+        self.positions.len() * self.planes.shape().cells()
+    }
+
+    /// Rows of `planes` that carry the times of a planned group.
+    ///
+    /// # Errors
+    /// A time before the first row.
+    pub fn rows<'a>(&self, plan: &'a GroupPlan) -> Result<Cow<'a, [usize]>> {
+        if self.offset == 0 {
+            return Ok(Cow::Borrowed(&plan.rows));
+        }
+        let shifted = plan.rows.iter().map(|&row| {
+            row.checked_add_signed(self.offset).ok_or_else(|| {
+                Error::config("the label store lacks a time of the input store").row(row)
+            })
+        });
+        shifted.collect::<Result<Vec<_>>>().map(Cow::Owned)
+    }
+}
+
+/// One source of windows.
+pub(crate) struct Source {
+    /// Its place in the data set: [`Window::source`].
+    pub index: usize,
+    pub groups: PerGroup<ChannelGroup>,
+    pub starts: Vec<usize>,
+    pub context: Arc<BatchContext>,
+    pub warnings: Vec<String>,
+}
+
+impl Source {
+    /// The source at `index` of its data set.
+    ///
+    /// # Errors
+    /// A channel that an ocean lacks, days or windows that it cannot serve, and label times that do
+    /// not match the input times.
+    pub fn new(
+        index: usize,
+        pair: OceanPair,
+        window: WindowOptions,
+        options: &DatasetOptions,
+    ) -> Result<Self> {
+        let OceanPair { input, label } = pair;
+        let prognostic = ChannelGroup::new(&input, &options.prognostic)?;
+        let mut boundary = ChannelGroup::new(&input, &options.boundary)?;
+        for constants in &mut boundary.constants {
+            constants.wet = input.surface.clone();
+        }
+        let rows = match &options.time {
+            Some(range) => input.time.select(range)?,
+            None => 0..input.time.len(),
+        };
+        let segments = input.time.segments(rows.clone(), options.gap_factor);
+        let starts = window.starts(&segments)?;
+        if starts.is_empty() {
+            let longest = segments.iter().map(|s| s.len()).max().unwrap_or(0);
+            return Err(Error::config("no window fits into the chosen days")
+                .expected(format!("{} rows without a gap", window.span()))
+                .found(format!("{longest}")));
+        }
+        let label_group = match &label {
+            None => None,
+            Some(label) => {
+                let group = ChannelGroup::new(label, &options.prognostic)?;
+                let offset = label_offset(&input.time, &label.time, rows)?;
+                Some(ChannelGroup { offset, ..group })
+            }
+        };
+        let of_labels = label.as_ref().unwrap_or(&input);
+        let constants = label_group
+            .as_ref()
+            .unwrap_or(&prognostic)
+            .constants
+            .clone();
+        let unit = |channel: &Channel| of_labels.channels[channel].unit.clone();
+        let context = BatchContext {
+            prognostic: options.prognostic.clone(),
+            boundary: options.boundary.clone(),
+            units: options.prognostic.iter().map(unit).collect(),
+            constants,
+            boundary_constants: boundary.constants.clone(),
+            surface: input.surface.clone(),
+            window,
+            preparation: Preparation {
+                order: options.mask_order,
+                fill: options.masked_fill_value,
+            },
+            own_labels: label.is_some(),
+            shape: input.planes.shape(),
+            label_shape: of_labels.planes.shape(),
+            grid: input.grid.clone(),
+            label_grid: of_labels.grid.clone(),
+            time: input.time.clone(),
+        };
+        let mut warnings = input.warnings;
+        warnings.extend(label.into_iter().flat_map(|label| label.warnings));
+        Ok(Self {
+            index,
+            groups: PerGroup {
+                prognostic,
+                boundary,
+                label: label_group,
+            },
+            starts,
+            context: Arc::new(context),
+            warnings,
+        })
+    }
+
+    /// What a batch of these windows reads; all of them are this source's.
+    ///
+    /// # Errors
+    /// No window, or one that reaches past the end.
+    pub fn plan(&self, windows: &[Window], inputs: Inputs) -> Result<BatchPlan> {
+        let starts: Vec<usize> = windows.iter().map(|w| w.start).collect();
+        let rows = self.groups.prognostic.planes.rows();
+        let window = self.context.window();
+        for &start in &starts {
+            let end = start.checked_add(window.span());
+            if end.is_none_or(|end| end > rows) {
+                return Err(Error::config("a window reaches past the end of the store")
+                    .row(start)
+                    .expected(format!("at most {rows} rows"))
+                    .found(format!("a window of {} rows", window.span())));
+            }
+        }
+        let labels = match self.groups.label {
+            Some(_) => Labels::Own,
+            None => Labels::Shared,
+        };
+        BatchPlan::new(
+            window,
+            &starts,
+            self.groups.prognostic.positions.len(),
+            self.groups.boundary.positions.len(),
+            inputs,
+            labels,
+        )
+    }
+}
+
+/// Rows of the label store that carry the dates of `rows`, as one constant offset.
+fn label_offset(input: &TimeAxis, label: &TimeAxis, rows: std::ops::Range<usize>) -> Result<isize> {
+    let first = input.date(rows.start);
+    let found = (0..label.len()).find(|&r| label.date(r) == first);
+    let offset = found.map(|r| r as isize - rows.start as isize);
+    let matches = |row: usize, offset: isize| {
+        let other = row.checked_add_signed(offset).filter(|&r| r < label.len());
+        other.is_some_and(|r| label.date(r) == input.date(row))
+    };
+    let bad = match offset {
+        None => Some(rows.start),
+        Some(offset) => rows.clone().find(|&row| !matches(row, offset)),
+    };
+    match (offset, bad) {
+        (Some(offset), None) => Ok(offset),
+        (_, bad) => {
+            let row = bad.unwrap_or(rows.start);
+            Err(
+                Error::config("the label store lacks a time of the input store")
+                    .row(row)
+                    .expected(input.label(row)),
+            )
+        }
+    }
+}
