@@ -241,7 +241,8 @@ impl OceanLoaderBuilder {
 mod tests {
     use super::*;
     use crate::augment::noise::Noise;
-    use crate::dataset::ocean_dataset::{DatasetOptions, OceanPair};
+    use crate::dataset::options::DatasetOptions;
+    use crate::dataset::source::OceanPair;
     use crate::error::ErrorKind;
     use crate::ocean::mask::WetMask;
     use crate::ocean::plane::PlaneShape;
