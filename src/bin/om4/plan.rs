@@ -104,7 +104,10 @@ impl Counts {
         let shown = plan.touched_planes() as u64;
         self.shown_planes += shown;
         self.largest = self.largest.max(shown);
-        for (group, channels) in [&plan.groups.prognostic, &plan.groups.boundary].iter().zip(positions) {
+        for (group, channels) in [&plan.groups.prognostic, &plan.groups.boundary]
+            .iter()
+            .zip(positions)
+        {
             let rows = &group.rows;
             self.chunks += store.planned_chunks(&PlaneRequest { rows, channels })?;
         }
