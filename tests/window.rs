@@ -256,8 +256,16 @@ fn windows_and_plans_equal_the_original_in_every_public_case() {
                         "{id}"
                     );
                     for (gather, unique, wanted) in [
-                        (&plan.gathers.input[step], &plan.groups.prognostic.rows, inputs),
-                        (&plan.gathers.boundary[step], &plan.groups.boundary.rows, inputs),
+                        (
+                            &plan.gathers.input[step],
+                            &plan.groups.prognostic.rows,
+                            inputs,
+                        ),
+                        (
+                            &plan.gathers.boundary[step],
+                            &plan.groups.boundary.rows,
+                            inputs,
+                        ),
                         (&plan.gathers.label[step], label_rows, targets),
                     ] {
                         let entries = &gather.rows[sample * gather.times..][..gather.times];

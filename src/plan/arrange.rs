@@ -19,6 +19,7 @@ pub(crate) struct Arrangement {
 
 impl Arrangement {
     /// Arranges `unique` rows for the tensors of these maps, which point into the unique rows.
+    #[cfg(any(test, feature = "cube"))]
     pub fn by_tensor(unique: usize, gathers: &[&Gather]) -> Self {
         if gathers.iter().all(|gather| gather.slice().is_some()) {
             return Self::in_place(unique, gathers);
