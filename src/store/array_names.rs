@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::ocean::channel::{Channel, DEPTHS};
-use crate::zarr::metadata::{ArrayMeta, Group};
+use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
 
 /// Whether an array holds one channel or one per level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ const MOST_LEVELS: u64 = 10_000;
 /// # Errors
 /// A name that no channel can have, a depth that is no OM4 level, or a name that already says a level
 /// on an array that has levels.
-pub(crate) fn resolve(group: &Group, meta: &ArrayMeta, shape: Levels) -> Result<Vec<Channel>> {
+pub(crate) fn resolve(group: &ZarrGroup, meta: &ArrayMeta, shape: Levels) -> Result<Vec<Channel>> {
     let error = |message: &str| group.error(ErrorKind::Metadata, &meta.name, message);
     let plain: Channel = meta
         .name

@@ -20,6 +20,13 @@ pub(crate) const Y_NAMES: [&str; 4] = ["y", "lat", "latitude", "yh"];
 /// Accepted names of the zonal dimension.
 pub(crate) const X_NAMES: [&str; 4] = ["x", "lon", "longitude", "xh"];
 
+/// The axes that an array of planes may have, in their order.
+pub(crate) const PLANE_AXES: [&[Axis]; 3] = [
+    &[Axis::Time, Axis::Y, Axis::X],
+    &[Axis::Time, Axis::Level, Axis::Y, Axis::X],
+    &[Axis::Level, Axis::Time, Axis::Y, Axis::X],
+];
+
 /// What the names mean, for messages.
 pub(crate) const EXPECTED: &str = "(time, y, x), (time, level, y, x) or (level, time, y, x) with time; \
      lev, z_l, depth, level or z; y, lat, latitude or yh; x, lon, longitude or xh";

@@ -4,13 +4,12 @@ use crate::error::{ErrorKind, Result};
 use crate::ocean::grid::{Coordinate, Grid};
 use crate::ocean::plane::PlaneShape;
 use crate::store::axes::{X_NAMES, Y_NAMES};
-use crate::store::options::OpenOptions;
-use crate::zarr::metadata::{ArrayMeta, Group};
-use crate::zarr::small_array::read_numbers;
+use crate::store::opening::Opening;
+use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
 
 /// Checks that the last two dimensions of an array are the store's plane (or sets it), none empty.
 pub(crate) fn check_plane(
-    group: &Group,
+    group: &ZarrGroup,
     meta: &ArrayMeta,
     shape: &mut Option<PlaneShape>,
 ) -> Result<PlaneShape> {
@@ -39,15 +38,21 @@ pub(crate) fn check_plane(
     Ok(found)
 }
 
-fn coordinate(
-    group: &Group,
-    meta: &ArrayMeta,
-    shape: PlaneShape,
+/// Where the cells lie along one axis: a line of `extent` values or a whole plane, none beyond
+/// `limit` degrees.
+struct Wanted {
     extent: usize,
     limit: f64,
-    options: &OpenOptions,
-    warnings: &mut Vec<String>,
+}
+
+fn coordinate(
+    opening: &mut Opening<'_>,
+    meta: &ArrayMeta,
+    shape: PlaneShape,
+    wanted: Wanted,
 ) -> Result<Coordinate> {
+    let group = opening.group;
+    let Wanted { extent, limit } = wanted;
     let plane = [shape.ny as u64, shape.nx as u64];
     let flat = meta.shape == [extent as u64];
     if !flat && meta.shape != plane {
@@ -56,7 +61,7 @@ fn coordinate(
             .expected(format!("[{extent}] or {plane:?}"))
             .found(format!("{:?}", meta.shape)));
     }
-    let values = read_numbers(group, meta, options.strictness, warnings)?.into_f64();
+    let values = opening.read(meta)?.into_f64();
     if let Some(at) = values
         .iter()
         .position(|v| !v.is_finite() || v.abs() > limit)
@@ -77,13 +82,8 @@ fn coordinate(
     })
 }
 
-fn cell_area(
-    group: &Group,
-    meta: &ArrayMeta,
-    shape: PlaneShape,
-    options: &OpenOptions,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<f64>> {
+fn cell_area(opening: &mut Opening<'_>, meta: &ArrayMeta, shape: PlaneShape) -> Result<Vec<f64>> {
+    let group = opening.group;
     let plane = [shape.ny as u64, shape.nx as u64];
     if meta.shape != plane {
         return Err(group
@@ -91,7 +91,7 @@ fn cell_area(
             .expected(format!("{plane:?}"))
             .found(format!("{:?}", meta.shape)));
     }
-    let area = read_numbers(group, meta, options.strictness, warnings)?.into_f64();
+    let area = opening.read(meta)?.into_f64();
     if let Some(at) = area.iter().position(|a| *a < 0.0 || a.is_infinite()) {
         return Err(group
             .error(
@@ -106,15 +106,12 @@ fn cell_area(
 }
 
 impl Grid {
-    pub(crate) fn read(
-        group: &Group,
-        shape: PlaneShape,
-        options: &OpenOptions,
-        warnings: &mut Vec<String>,
-    ) -> Result<Self> {
+    /// Reads the coordinates and cell areas, as far as the store has them.
+    pub(crate) fn read(opening: &mut Opening<'_>, shape: PlaneShape) -> Result<Self> {
+        let group = opening.group;
         let mut find = |named: &[&str], dims: &[&str], extent, limit: f64| -> Result<_> {
             if let Some(meta) = group.first_of(named) {
-                return coordinate(group, meta, shape, extent, limit, options, warnings).map(Some);
+                return coordinate(opening, meta, shape, Wanted { extent, limit }).map(Some);
             }
             // `y` and `x` may be counters; they are coordinates only where they say or show it.
             let Some(meta) = group.first_of(dims) else {
@@ -125,7 +122,11 @@ impl Grid {
             if !usable || !meta.dtype_name().starts_with("float") {
                 return Ok(None);
             }
-            let found = coordinate(group, meta, shape, extent, f64::INFINITY, options, warnings)?;
+            let anywhere = Wanted {
+                extent,
+                limit: f64::INFINITY,
+            };
+            let found = coordinate(opening, meta, shape, anywhere)?;
             let Coordinate::Line(values) = &found else {
                 return Ok(None);
             };
@@ -136,7 +137,7 @@ impl Grid {
         let latitude = find(&["lat", "latitude", "geolat"], &Y_NAMES, shape.ny, 90.0)?;
         let longitude = find(&["lon", "longitude", "geolon"], &X_NAMES, shape.nx, 720.0)?;
         let cell_area = match group.arrays.get("areacello") {
-            Some(meta) => Some(cell_area(group, meta, shape, options, warnings)?),
+            Some(meta) => Some(cell_area(opening, meta, shape)?),
             None => None,
         };
         Ok(Self {

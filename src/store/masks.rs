@@ -10,9 +10,11 @@ use crate::ocean::mask::WetMask;
 use crate::ocean::plane::PlaneShape;
 use crate::store::axes::{Axis, axes_of};
 use crate::store::grid::check_plane;
+use crate::store::opening::Opening;
 use crate::store::options::OpenOptions;
-use crate::zarr::metadata::{ArrayMeta, Group};
-use crate::zarr::small_array::{Numbers, read_part};
+use crate::store::plane_array::MARK_LIMIT;
+use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
+use crate::zarr::small_array::Numbers;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,7 +35,7 @@ impl WetMasks {
     /// No group, no mask, a mask that is not `(y, x)` or `(level, y, x)`, or of another extent than
     /// the others.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        let group = Group::open(path.as_ref())?;
+        let group = ZarrGroup::open(path.as_ref())?;
         let masks = Self::read(&group, None, options)?;
         if masks.levels.is_empty() {
             return Err(masks.absent(0));
@@ -43,34 +45,40 @@ impl WetMasks {
 
     /// Reads the masks of a group; none is no error here.
     pub(crate) fn read(
-        group: &Group,
+        group: &ZarrGroup,
         shape: Option<PlaneShape>,
         options: &OpenOptions,
     ) -> Result<Self> {
-        let mut masks = Self {
-            path: group.storage.root().to_owned(),
-            levels: BTreeMap::new(),
+        // Those of the group itself are for whoever opened it.
+        let mut opening = Opening {
+            group,
+            options,
             warnings: Vec::new(),
         };
+        let mut levels = BTreeMap::new();
         let mut shape = shape;
         if group.arrays.contains_key("mask_0") {
             for meta in group.arrays.values() {
                 if let Some(level) = flat_mask_level(&meta.name) {
-                    let planes = masks.read_planes(group, meta, &mut shape, options)?;
+                    let planes = read_planes(&mut opening, meta, &mut shape)?;
                     if planes.len() != 1 {
                         return Err(group
                             .error(ErrorKind::Metadata, &meta.name, "a flat mask has levels")
                             .expected("(y, x)")
                             .found(format!("{:?}", meta.shape)));
                     }
-                    masks.levels.extend(planes.into_iter().map(|p| (level, p)));
+                    levels.extend(planes.into_iter().map(|p| (level, p)));
                 }
             }
         } else if let Some(meta) = group.arrays.get("wetmask") {
-            let planes = masks.read_planes(group, meta, &mut shape, options)?;
-            masks.levels.extend(planes.into_iter().enumerate());
+            let planes = read_planes(&mut opening, meta, &mut shape)?;
+            levels.extend(planes.into_iter().enumerate());
         }
-        Ok(masks)
+        Ok(Self {
+            path: group.storage.root().to_owned(),
+            levels,
+            warnings: opening.warnings,
+        })
     }
 
     /// The mask of a level (counted from 0 at the surface).
@@ -97,7 +105,7 @@ impl WetMasks {
         self.levels.keys().copied()
     }
 
-    /// What a careful person would want to know, such as NaN cells taken as dry.
+    /// Warnings, such as NaN cells taken as dry.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -112,25 +120,66 @@ impl WetMasks {
             .expected(format!("mask_{level}, or wetmask with that level"))
             .found(found)
     }
+}
 
-    /// The planes of one mask array, one per level (or one).
-    fn read_planes(
-        &mut self,
-        group: &Group,
-        meta: &ArrayMeta,
-        shape: &mut Option<PlaneShape>,
-        options: &OpenOptions,
-    ) -> Result<Vec<Arc<WetMask>>> {
-        let axes = mask_axes(group, meta)?;
-        let plane = check_plane(group, meta, shape)?;
-        let part: Vec<Range<u64>> = std::iter::zip(&axes, &meta.shape)
-            .map(|(axis, extent)| 0..if *axis == Axis::Time { 1 } else { *extent })
-            .collect();
-        let values = read_part(group, meta, &part, options.strictness, &mut self.warnings)?;
-        let wet = to_wet(values, &meta.name, &mut self.warnings);
-        wet.chunks_exact(plane.ny * plane.nx)
-            .map(|cells| WetMask::new(plane, cells.to_vec()).map(Arc::new))
-            .collect()
+/// The planes of one mask array, one per level (or one).
+fn read_planes(
+    opening: &mut Opening<'_>,
+    meta: &ArrayMeta,
+    shape: &mut Option<PlaneShape>,
+) -> Result<Vec<Arc<WetMask>>> {
+    let axes = mask_axes(opening.group, meta)?;
+    let plane = check_plane(opening.group, meta, shape)?;
+    let part: Vec<Range<u64>> = std::iter::zip(&axes, &meta.shape)
+        .map(|(axis, extent)| 0..if *axis == Axis::Time { 1 } else { *extent })
+        .collect();
+    let values = opening.read_part(meta, &part)?;
+    let wet = to_wet(values, &meta.name, &mut opening.warnings);
+    wet.chunks_exact(plane.ny * plane.nx)
+        .map(|cells| WetMask::new(plane, cells.to_vec()).map(Arc::new))
+        .collect()
+}
+
+/// How a plane's values agree with its wet mask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct MaskReport {
+    /// Wet cells whose value is NaN: the model would see the mean there.
+    pub nan_in_ocean: usize,
+    /// Dry cells whose value is finite: the mask alone hides them.
+    pub finite_on_land: usize,
+    /// Cells, wet or dry, whose value is infinite.
+    pub infinite: usize,
+    /// Wet cells whose finite value is beyond any measurement (1e15 or more), as unmarked missing
+    /// values are.
+    pub extreme_in_ocean: usize,
+    /// Wet cells.
+    pub wet: usize,
+}
+
+impl MaskReport {
+    /// Whether every wet cell has a plausible value and every dry one none.
+    pub fn is_clean(&self) -> bool {
+        let Self {
+            nan_in_ocean,
+            finite_on_land,
+            infinite,
+            extreme_in_ocean,
+            wet: _,
+        } = *self;
+        nan_in_ocean + finite_on_land + infinite + extreme_in_ocean == 0
+    }
+
+    pub(crate) fn of(values: &[f32], mask: &WetMask) -> Self {
+        let mut report = Self::default();
+        for (value, wet) in std::iter::zip(values, mask.as_slice()) {
+            report.wet += usize::from(*wet);
+            report.nan_in_ocean += usize::from(*wet && value.is_nan());
+            report.finite_on_land += usize::from(!wet && value.is_finite());
+            report.infinite += usize::from(value.is_infinite());
+            let extreme = value.is_finite() && f64::from(value.abs()) >= MARK_LIMIT;
+            report.extreme_in_ocean += usize::from(*wet && extreme);
+        }
+        report
     }
 }
 
@@ -148,7 +197,7 @@ pub(crate) fn is_mask(name: &str) -> bool {
     name == "wetmask" || flat_mask_level(name).is_some()
 }
 
-fn mask_axes(group: &Group, meta: &ArrayMeta) -> Result<Vec<Axis>> {
+fn mask_axes(group: &ZarrGroup, meta: &ArrayMeta) -> Result<Vec<Axis>> {
     use Axis::{Level, Time, X, Y};
     let axes = match (&meta.dims, meta.shape.len()) {
         (Some(_), _) => axes_of(meta),
@@ -220,5 +269,26 @@ mod tests {
         assert_eq!(flat_mask_level("mask_12"), Some(12));
         assert!(!is_mask("mask_") && !is_mask("mask_a") && !is_mask("mask"));
         assert!(is_mask("wetmask"));
+    }
+
+    #[test]
+    fn a_report_tells_ocean_from_land() {
+        let shape = PlaneShape { ny: 1, nx: 6 };
+        let mask = WetMask::new(shape, vec![true, true, true, false, false, true]).unwrap();
+        let values = [1.0, f32::NAN, f32::INFINITY, 7.0, f32::NAN, 1e20];
+        let report = MaskReport::of(&values, &mask);
+        assert_eq!(
+            report,
+            MaskReport {
+                nan_in_ocean: 1,
+                finite_on_land: 1,
+                infinite: 1,
+                extreme_in_ocean: 1,
+                wet: 4
+            }
+        );
+        assert!(!report.is_clean());
+        let mask = WetMask::new(shape, vec![true, false, true, true, false, true]).unwrap();
+        assert!(MaskReport::of(&[1.0, f32::NAN, 0.0, 7.0, f32::NAN, -1.0], &mask).is_clean());
     }
 }

@@ -1,10 +1,14 @@
 //! An OM4 store on disk: what it holds, whether it fits together, and its planes, read in parallel.
 
 pub(crate) mod array_names;
+pub(crate) mod assemble;
 pub(crate) mod axes;
+pub(crate) mod block;
 pub(crate) mod grid;
 pub(crate) mod masks;
 pub(crate) mod om4_store;
+pub(crate) mod open;
+pub(crate) mod opening;
 pub(crate) mod options;
 pub(crate) mod plane_array;
 pub(crate) mod read;
@@ -13,8 +17,8 @@ pub(crate) mod tasks;
 
 pub use crate::threads::{READERS_VARIABLE, reader_threads, set_reader_threads};
 pub use crate::zarr::metadata::ZarrFormat;
-pub use masks::WetMasks;
-pub use om4_store::{MaskReport, Store};
+pub use masks::{MaskReport, WetMasks};
+pub use om4_store::Store;
 pub use options::OpenOptions;
 pub use statistics::{ChannelStats, Statistics};
 pub use tasks::{ArrayLayout, ChannelSlot, PlannedPlane, ReadTask, read_tasks};

@@ -3,14 +3,13 @@
 use crate::error::{ErrorKind, Result};
 use crate::store::axes::{Axis, EXPECTED};
 use crate::store::tasks::ArrayLayout;
+use crate::zarr::array::ZarrArray;
 use crate::zarr::chunk_codec::ChunkCodec;
 use crate::zarr::chunk_keys::{ChunkKeys, Indices};
-use crate::zarr::files::storage::LocalStorage;
-use crate::zarr::metadata::{ArrayMeta, Group, ZarrFormat};
+use crate::zarr::metadata::{ArrayMeta, ZarrFormat, ZarrGroup};
 use crate::zarr::sharding::Sharding;
 use base64::Engine;
 use serde_json::Value;
-use zarrs::array::Array;
 
 /// A fill value or missing value at least this large is a mark, not a measurement: no field of the
 /// ocean, in any unit it is stored in, comes near it. Smaller ones are plausible values, and survive.
@@ -35,7 +34,7 @@ pub(crate) struct PlaneArray {
     pub(crate) marks: Vec<f32>,
     /// `None` when zarrs has to be asked.
     keys: Option<ChunkKeys>,
-    array: Array<LocalStorage>,
+    array: ZarrArray,
 }
 
 /// Extents along each axis; 1 level where the array has no level axis.
@@ -87,7 +86,7 @@ impl PlaneArray {
     ///
     /// # Errors
     /// Values that are not `f32`, packed values, codecs that cannot be served.
-    pub(crate) fn open(group: &Group, meta: &ArrayMeta, axes: &[Axis]) -> Result<Self> {
+    pub(crate) fn open(group: &ZarrGroup, meta: &ArrayMeta, axes: &[Axis]) -> Result<Self> {
         let bad = |message: &str| group.error(ErrorKind::Metadata, &meta.name, message);
         if meta.dtype_name() != "float32" {
             return Err(bad("values of this type are not served")
@@ -113,9 +112,12 @@ impl PlaneArray {
             ZarrFormat::V2 => None,
             ZarrFormat::V3 => Sharding::of_array(group, meta)?,
         };
-        let array = group.array(meta)?;
+        let array = ZarrArray::open(group, meta)?;
         let (codec, piece) = match &shard {
-            None => (ChunkCodec::of_array(group, meta, &array), &meta.chunk),
+            None => (
+                ChunkCodec::of_array(group.format, meta, &array),
+                &meta.chunk,
+            ),
             Some(shard) => {
                 let codec = ChunkCodec::of_inner(&shard.codecs, &shard.inner, &array)
                     .map_err(|e| e.store(group.storage.root()).array(&meta.name))?;
@@ -126,13 +128,12 @@ impl PlaneArray {
             Extents::new(of, time_axis, level_axis)
                 .ok_or_else(|| bad("a chunk is larger than memory can be").found(format!("{of:?}")))
         };
-        let fill = match array.fill_value().as_ne_bytes().first_chunk::<4>() {
-            Some(bytes) => f32::from_ne_bytes(*bytes),
-            None => return Err(bad("the fill value is no float32")),
-        };
+        let fill = array
+            .fill_value()
+            .ok_or_else(|| bad("the fill value is no float32"))?;
         let probes = [0, 1].map(|from| (from..).take(meta.shape.len()).collect::<Vec<u64>>());
         let known = probes.map(|p| {
-            let key = array.chunk_key(&p).as_str().to_owned();
+            let key = array.chunk_key(&p);
             (p, key)
         });
         Ok(Self {
@@ -161,10 +162,7 @@ impl PlaneArray {
         let indices = self.in_order(time, level, y, x);
         match &self.keys {
             Some(keys) => keys.write(&indices, key),
-            None => {
-                key.clear();
-                key.push_str(self.array.chunk_key(&indices).as_str());
-            }
+            None => self.array.write_key(&indices, key),
         }
     }
 
@@ -192,7 +190,7 @@ impl PlaneArray {
             .map(|(n, c)| n.div_ceil(*c) - 1)
             .collect();
         let first = vec![0; last.len()];
-        [first, last].map(|indices| self.array.chunk_key(&indices).as_str().to_owned())
+        [first, last].map(|indices| self.array.chunk_key(&indices))
     }
 }
 

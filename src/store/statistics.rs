@@ -5,9 +5,9 @@ use crate::ocean::channel::Channel;
 use crate::options::Strictness;
 use crate::store::array_names::{Levels, resolve};
 use crate::store::axes::LEVEL_NAMES;
+use crate::store::opening::Opening;
 use crate::store::options::OpenOptions;
-use crate::zarr::metadata::Group;
-use crate::zarr::small_array::read_numbers;
+use crate::zarr::metadata::ZarrGroup;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -52,9 +52,16 @@ impl Statistics {
         options: &OpenOptions,
     ) -> Result<Self> {
         let mut warnings = Vec::new();
+        let mut table = |path: &Path, what| {
+            let group = ZarrGroup::open(path)?;
+            let mut opening = Opening::new(&group, options);
+            let table = Table::read(&mut opening, what)?;
+            warnings.append(&mut opening.warnings);
+            Ok::<_, Error>(table)
+        };
         let statistics = Self {
-            means: Table::open(means.as_ref(), "mean", options, &mut warnings)?,
-            stds: Table::open(stds.as_ref(), "standard deviation", options, &mut warnings)?,
+            means: table(means.as_ref(), "mean")?,
+            stds: table(stds.as_ref(), "standard deviation")?,
             strictness: options.strictness,
             warnings,
         };
@@ -124,21 +131,15 @@ impl Statistics {
         self.means.values.keys().filter(both)
     }
 
-    /// What a careful person would want to know, such as stale consolidated metadata.
+    /// Warnings, such as stale consolidated metadata.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
 
 impl Table {
-    fn open(
-        path: &Path,
-        what: &'static str,
-        options: &OpenOptions,
-        warnings: &mut Vec<String>,
-    ) -> Result<Self> {
-        let group = Group::open(path)?;
-        warnings.extend(group.warnings.iter().cloned());
+    fn read(opening: &mut Opening<'_>, what: &'static str) -> Result<Self> {
+        let group = opening.group;
         let mut values = BTreeMap::new();
         for meta in group.arrays.values() {
             let shape = match meta.shape[..] {
@@ -152,18 +153,18 @@ impl Table {
             if of_itself || level || !meta.dtype_name().starts_with("float") {
                 continue;
             }
-            let channels = match resolve(&group, meta, shape) {
+            let channels = match resolve(group, meta, shape) {
                 Ok(channels) => channels,
                 Err(e) => {
-                    warnings.push(format!("ignored: {e}"));
+                    opening.warnings.push(format!("ignored: {e}"));
                     continue;
                 }
             };
-            let wanted = options.channels.as_ref();
+            let wanted = opening.options.channels.as_ref();
             if wanted.is_some_and(|w| !channels.iter().any(|c| w.contains(c))) {
                 continue;
             }
-            let numbers = read_numbers(&group, meta, options.strictness, warnings)?;
+            let numbers = opening.read(meta)?;
             for (channel, value) in std::iter::zip(channels, numbers.into_f64()) {
                 if values.insert(channel.clone(), value as f32).is_some() {
                     return Err(group
@@ -177,7 +178,7 @@ impl Table {
             }
         }
         Ok(Self {
-            path: Some(path.to_owned()),
+            path: Some(group.storage.root().to_owned()),
             what,
             values,
         })

@@ -9,7 +9,7 @@ use std::f64::consts::PI;
 const EARTH_RADIUS: f64 = 6.371e6;
 
 /// The cells of a global grid with Gaussian latitudes, south to north, and even longitudes.
-pub(super) struct Grid {
+pub(super) struct GaussianGrid {
     /// Cell centres, degrees, `ny`.
     pub lat: Vec<f64>,
     /// Cell edges, degrees, `ny + 1`.
@@ -22,7 +22,7 @@ pub(super) struct Grid {
     pub area: Vec<f64>,
 }
 
-impl Grid {
+impl GaussianGrid {
     pub fn new(ny: usize, nx: usize) -> Self {
         let step = 360.0 / nx as f64;
         let mut south = -1.0f64;
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn one_degree_grid_is_the_published_one() {
-        let grid = Grid::new(180, 360);
+        let grid = GaussianGrid::new(180, 360);
         // docs/data.md of the original: lat -89.24 .. 89.24, lon 0.5 .. 359.5
         assert!((grid.lat[0] + 89.24).abs() < 5e-3, "{}", grid.lat[0]);
         assert!((grid.lat[0] + grid.lat[179]).abs() < 1e-12);
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn tiny_grids_exist() {
-        assert_eq!(Grid::new(1, 1).lat, [0.0]);
+        assert_eq!(GaussianGrid::new(1, 1).lat, [0.0]);
         // The two nodes are at ±1/√3.
-        let lat = Grid::new(2, 1).lat;
+        let lat = GaussianGrid::new(2, 1).lat;
         assert!((lat[1].to_radians().sin() - 3f64.sqrt().recip()).abs() < 1e-15);
     }
 

@@ -69,7 +69,7 @@ pub(super) struct Spec<'a> {
 }
 
 /// A group being written. Nothing opens as a group before [`finish`](Self::finish).
-pub(super) struct Group {
+pub(super) struct GroupWriter {
     root: PathBuf,
     format: Format,
     separator: Separator,
@@ -78,7 +78,7 @@ pub(super) struct Group {
     documents: Map<String, Value>,
 }
 
-impl Group {
+impl GroupWriter {
     pub fn new(
         root: PathBuf,
         format: Format,

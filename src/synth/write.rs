@@ -1,8 +1,8 @@
 //! Writes the three stores: asks the field for planes, cuts chunks, sums up the statistics.
 
 use super::Field;
-use super::axes::{Grid, Time, Values};
-use super::encode::{Attributes, DType, Group, Spec, Writer};
+use super::axes::{GaussianGrid, Time, Values};
+use super::encode::{Attributes, DType, GroupWriter, Spec, Writer};
 use super::moments::Moments;
 use super::options::{Chunking, Codec, Existing, Format, Land, Layout, MaskType, SynthOptions};
 use crate::error::{Error, ErrorKind, Result};
@@ -112,8 +112,8 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
 }
 
 impl SynthOptions {
-    fn group(&self, root: PathBuf) -> Group {
-        Group::new(root, self.format, self.separator, self.consolidation)
+    fn group(&self, root: PathBuf) -> GroupWriter {
+        GroupWriter::new(root, self.format, self.separator, self.consolidation)
     }
 
     fn compact(&self) -> bool {
@@ -186,7 +186,7 @@ fn global_attributes(options: &SynthOptions) -> Attributes {
     attributes
 }
 
-fn coordinates(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> Result<()> {
+fn coordinates(options: &SynthOptions, group: &mut GroupWriter, wet: &[Vec<bool>]) -> Result<()> {
     let (ny, nx, levels) = (options.ny, options.nx, options.levels);
     let codec = match options.format {
         Format::V2 => Codec::BloscLz4,
@@ -218,7 +218,7 @@ fn coordinates(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> 
         };
         group.array(spec)?.put_all(&bytes(values, f64::to_ne_bytes))
     };
-    let grid = Grid::new(ny, nx);
+    let grid = GaussianGrid::new(ny, nx);
     let by_row = |rows: &[f64], n| -> Vec<f64> {
         rows.iter()
             .flat_map(|v| std::iter::repeat_n(*v, n))
@@ -302,7 +302,7 @@ fn coordinates(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> 
 }
 
 /// `mask_k (y, x)` or `wetmask (lev, y, x)`, by layout.
-fn masks(options: &SynthOptions, group: &mut Group, wet: &[Vec<bool>]) -> Result<()> {
+fn masks(options: &SynthOptions, group: &mut GroupWriter, wet: &[Vec<bool>]) -> Result<()> {
     let (ny, nx, levels) = (options.ny, options.nx, options.levels);
     let mut put =
         |name: &str, dims: &[&str], shape: &[usize], cells: Vec<u8>, about: &str, coordinates| {
@@ -364,11 +364,11 @@ const DEPTH_COORDINATES: &str = "areacello dz lat lon ocean_fraction";
 struct Data {
     writer: Writer,
     channels: Range<usize>,
-    layout: Levels,
+    layout: LevelAxis,
 }
 
 #[derive(Clone, Copy)]
-enum Levels {
+enum LevelAxis {
     None,
     BeforeTime,
     AfterTime,
@@ -377,7 +377,7 @@ enum Levels {
 fn data_arrays(
     options: &SynthOptions,
     channels: &[Channel],
-    group: &mut Group,
+    group: &mut GroupWriter,
 ) -> Result<Vec<Data>> {
     let (ny, nx, rows) = (options.ny, options.nx, options.rows);
     let chunk_rows = chunk_rows(options);
@@ -390,21 +390,21 @@ fn data_arrays(
         let (layout, dims, shape, chunks, inner): (_, &[&str], Vec<_>, Vec<_>, Vec<_>) =
             match options.layout {
                 Layout::CompactLevTime if stacked => (
-                    Levels::BeforeTime,
+                    LevelAxis::BeforeTime,
                     &["lev", "time", "y", "x"],
                     vec![n, rows, ny, nx],
                     vec![n, chunk_rows, ny, nx],
                     vec![1, 1, ny, nx],
                 ),
                 Layout::CompactTimeLev if stacked => (
-                    Levels::AfterTime,
+                    LevelAxis::AfterTime,
                     &["time", "lev", "y", "x"],
                     vec![rows, n, ny, nx],
                     vec![chunk_rows, n, ny, nx],
                     vec![1, 1, ny, nx],
                 ),
                 _ => (
-                    Levels::None,
+                    LevelAxis::None,
                     &["time", "y", "x"],
                     vec![rows, ny, nx],
                     vec![chunk_rows, ny, nx],
@@ -459,7 +459,7 @@ fn chunk_rows(options: &SynthOptions) -> usize {
 /// Writes all data variables; returns the moments of each channel.
 fn data(
     options: &SynthOptions,
-    group: &mut Group,
+    group: &mut GroupWriter,
     wet: &[Vec<bool>],
     field: &mut dyn Field,
 ) -> Result<Vec<Moments>> {
@@ -499,15 +499,15 @@ fn data(
             };
             let mut values = Vec::with_capacity(levels.len() * chunk_rows * plane * 4);
             let index = match array.layout {
-                Levels::None => vec![index, 0, 0],
-                Levels::BeforeTime => vec![0, index, 0, 0],
-                Levels::AfterTime => vec![index, 0, 0, 0],
+                LevelAxis::None => vec![index, 0, 0],
+                LevelAxis::BeforeTime => vec![0, index, 0, 0],
+                LevelAxis::AfterTime => vec![index, 0, 0, 0],
             };
             match array.layout {
-                Levels::None | Levels::BeforeTime => levels.iter().for_each(|level| {
+                LevelAxis::None | LevelAxis::BeforeTime => levels.iter().for_each(|level| {
                     (0..chunk_rows).for_each(|row| values.extend(plane_of(level, row)));
                 }),
-                Levels::AfterTime => (0..chunk_rows).for_each(|row| {
+                LevelAxis::AfterTime => (0..chunk_rows).for_each(|row| {
                     levels
                         .iter()
                         .for_each(|level| values.extend(plane_of(level, row)));
@@ -528,7 +528,7 @@ enum Statistic {
 
 fn statistics(
     options: &SynthOptions,
-    mut group: Group,
+    mut group: GroupWriter,
     wet: &[Vec<bool>],
     moments: &[Moments],
     statistic: Statistic,

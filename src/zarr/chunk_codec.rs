@@ -2,22 +2,22 @@
 //!
 //! The usual codecs are decoded here, straight into the memory the values are wanted in, and never
 //! into more memory than the metadata promises, however damaged the bytes are. Everything else -
-//! filters, order F, codecs in another order - goes through zarrs and costs one buffer and one copy. A codec earns its
-//! direct way by a variant of [`Compression`] and an arm in [`DirectCodec::decompress`].
+//! filters, order F, codecs in another order - goes through zarrs and costs one buffer and one copy.
+//! To decode another codec directly, add a variant of [`Compression`], an arm in
+//! [`DirectCodec::decompress`] and a file in `codec`.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::zarr::codec::blosc;
-use crate::zarr::codec::lz4;
+use crate::zarr::array::ZarrArray;
+use crate::zarr::codec::decoders::Decoders;
 use crate::zarr::codec::size::{check_size, corrupt, without_checksum};
-use crate::zarr::files::storage::LocalStorage;
-use crate::zarr::metadata::{ArrayMeta, Group, ZarrFormat};
+use crate::zarr::codec::{blosc, gzip, lz4, zlib, zstd};
+use crate::zarr::metadata::{ArrayMeta, ZarrFormat, codec_name};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::io::Read;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use zarrs::array::codec::api::CodecOptions;
-use zarrs::array::{Array, ArrayToBytesCodecTraits, CodecChain, DataType, FillValue};
+use zarrs::array::{ArrayToBytesCodecTraits, CodecChain, DataType, FillValue};
 use zarrs::metadata::v3::MetadataV3;
 
 /// The way from stored bytes to values.
@@ -60,61 +60,38 @@ pub(crate) struct Chain {
     blosc: bool,
 }
 
-/// What one thread keeps between chunks.
-#[derive(Default)]
-pub(crate) struct Decoders {
-    zstd: Option<zstd::bulk::Decompressor<'static>>,
-    zlib: Option<flate2::Decompress>,
-}
-
 impl ChunkCodec {
     /// The codec of an unsharded array.
-    pub(crate) fn of_array(group: &Group, meta: &ArrayMeta, array: &Array<LocalStorage>) -> Self {
-        let direct = match group.format {
+    pub(crate) fn of_array(format: ZarrFormat, meta: &ArrayMeta, array: &ZarrArray) -> Self {
+        let codecs = meta.document.get("codecs").and_then(Value::as_array);
+        let direct = match format {
             ZarrFormat::V2 => DirectCodec::of_v2(meta),
-            ZarrFormat::V3 => meta
-                .document
-                .get("codecs")
-                .and_then(Value::as_array)
-                .and_then(|codecs| DirectCodec::of_v3(codecs)),
+            ZarrFormat::V3 => codecs.and_then(|codecs| DirectCodec::of_v3(codecs)),
         };
-        let blosc = match group.format {
+        if let Some(direct) = direct {
+            return Self::Direct(direct);
+        }
+        let blosc = match format {
             ZarrFormat::V2 => {
                 let filters = meta.document.get("filters").and_then(Value::as_array);
                 filters.is_none_or(Vec::is_empty)
                     && meta.document.pointer("/compressor/id") == Some(&Value::from("blosc"))
             }
-            ZarrFormat::V3 => meta
-                .document
-                .get("codecs")
-                .and_then(Value::as_array)
-                .is_some_and(|codecs| ends_in_blosc(codecs)),
+            ZarrFormat::V3 => codecs.is_some_and(|codecs| ends_in_blosc(codecs)),
         };
-        match direct {
-            Some(direct) => Self::Direct(direct),
-            None => Self::Chain(Chain {
-                codecs: array.codecs(),
-                shape: meta
-                    .chunk
-                    .iter()
-                    .filter_map(|n| NonZeroU64::new(*n))
-                    .collect(),
-                dtype: array.data_type().clone(),
-                fill: array.fill_value().clone(),
-                blosc,
-            }),
-        }
+        Self::Chain(Chain::new(
+            array.zarrs().codecs(),
+            &meta.chunk,
+            array,
+            blosc,
+        ))
     }
 
     /// The codec of the chunks inside a shard.
     ///
     /// # Errors
     /// Codecs that zarrs does not know.
-    pub(crate) fn of_inner(
-        codecs: &[Value],
-        shape: &[u64],
-        array: &Array<LocalStorage>,
-    ) -> Result<Self> {
+    pub(crate) fn of_inner(codecs: &[Value], shape: &[u64], array: &ZarrArray) -> Result<Self> {
         if let Some(direct) = DirectCodec::of_v3(codecs) {
             return Ok(Self::Direct(direct));
         }
@@ -127,13 +104,13 @@ impl ChunkCodec {
         let metadata: Vec<MetadataV3> = serde_json::from_value(Value::from(codecs.to_vec()))
             .map_err(|e| unknown().caused_by(e))?;
         let chain = CodecChain::from_metadata(&metadata).map_err(|e| unknown().caused_by(e))?;
-        Ok(Self::Chain(Chain {
-            codecs: Arc::new(chain),
-            shape: shape.iter().filter_map(|n| NonZeroU64::new(*n)).collect(),
-            dtype: array.data_type().clone(),
-            fill: array.fill_value().clone(),
-            blosc: ends_in_blosc(codecs),
-        }))
+        let blosc = ends_in_blosc(codecs);
+        Ok(Self::Chain(Chain::new(
+            Arc::new(chain),
+            shape,
+            array,
+            blosc,
+        )))
     }
 
     /// Whether the stored bytes are the values as they lie in memory, so that any part of a chunk can
@@ -214,12 +191,8 @@ impl DirectCodec {
     }
 
     fn of_v3(codecs: &[Value]) -> Option<Self> {
-        let name = |codec: &Value| match codec {
-            Value::String(name) => Some(name.clone()),
-            _ => Some(codec.get("name")?.as_str()?.to_owned()),
-        };
         let (first, rest) = codecs.split_first()?;
-        if name(first)? != "bytes" {
+        if codec_name(first)? != "bytes" {
             return None;
         }
         let endian = first.pointer("/configuration/endian");
@@ -228,10 +201,9 @@ impl DirectCodec {
             "big" => true,
             _ => return None,
         };
-        let names: Option<Vec<String>> = rest.iter().map(name).collect();
-        let names = names?;
+        let names: Vec<&str> = rest.iter().map(codec_name).collect::<Option<_>>()?;
         let (names, checksum) = match names.split_last() {
-            Some((last, before)) if last == "crc32c" => (before, true),
+            Some((&"crc32c", before)) => (before, true),
             _ => (&names[..], false),
         };
         let compression = match names {
@@ -268,9 +240,9 @@ impl DirectCodec {
                 out.copy_from_slice(encoded);
                 Ok(())
             }
-            Compression::Zstd => zstd_into(encoded, out, &mut decoders.zstd),
-            Compression::Gzip => gzip_into(encoded, out),
-            Compression::Zlib => zlib_into(encoded, out, &mut decoders.zlib),
+            Compression::Zstd => zstd::decode_into(encoded, out, &mut decoders.zstd),
+            Compression::Gzip => gzip::decode_into(encoded, out),
+            Compression::Zlib => zlib::decode_into(encoded, out, &mut decoders.zlib),
             Compression::Lz4 => lz4::decode_into(encoded, out),
             Compression::Blosc => blosc::decode_into(encoded, out),
         }
@@ -291,6 +263,16 @@ impl Compression {
 }
 
 impl Chain {
+    fn new(codecs: Arc<CodecChain>, shape: &[u64], array: &ZarrArray, blosc: bool) -> Self {
+        Self {
+            codecs,
+            shape: shape.iter().filter_map(|n| NonZeroU64::new(*n)).collect(),
+            dtype: array.zarrs().data_type().clone(),
+            fill: array.zarrs().fill_value().clone(),
+            blosc,
+        }
+    }
+
     fn decode(&self, encoded: &[u8], size: usize) -> Result<Vec<u8>> {
         if self.blosc {
             blosc::check_header(encoded, size)?;
@@ -314,97 +296,13 @@ impl Chain {
     }
 }
 
+/// Whether the only compressor of these v3 codecs is blosc, and comes last.
 fn ends_in_blosc(codecs: &[Value]) -> bool {
-    let name = |codec: &Value| codec.get("name").and_then(Value::as_str).map(str::to_owned);
-    match codecs {
-        [bytes, blosc] => {
-            name(bytes).as_deref() == Some("bytes")
-                && matches!(name(blosc).as_deref(), Some("blosc" | "numcodecs.blosc"))
-        }
-        _ => false,
-    }
-}
-
-fn zstd_into(
-    encoded: &[u8],
-    out: &mut [u8],
-    decoder: &mut Option<zstd::bulk::Decompressor<'static>>,
-) -> Result<()> {
-    if let Ok(Some(size)) = zstd::zstd_safe::get_frame_content_size(encoded)
-        && size > out.len() as u64
-    {
-        return Err(corrupt("a chunk decodes to the wrong size")
-            .expected(format!("{} bytes", out.len()))
-            .found(format!("{size} bytes")));
-    }
-    let decoder = match decoder {
-        Some(decoder) => decoder,
-        None => decoder.insert(
-            zstd::bulk::Decompressor::new()
-                .map_err(|e| Error::new(ErrorKind::Io, "cannot start zstd").caused_by(e))?,
-        ),
+    let [bytes, blosc] = codecs else {
+        return false;
     };
-    let written = decoder
-        .decompress_to_buffer(encoded, out)
-        .map_err(|e| corrupt("a zstd chunk does not decode").caused_by(e))?;
-    check_size(out.len(), written)
-}
-
-fn gzip_into(encoded: &[u8], out: &mut [u8]) -> Result<()> {
-    let failed = |e| corrupt("a gzip chunk does not decode").caused_by(e);
-    let mut decoder = flate2::bufread::MultiGzDecoder::new(encoded);
-    let mut written = 0;
-    while written < out.len() {
-        match decoder.read(&mut out[written..]).map_err(failed)? {
-            0 => break,
-            n => written += n,
-        }
-    }
-    check_size(out.len(), written)?;
-    // The trailer, with its checksum and size, is read and checked only when more is asked for.
-    match decoder.read(&mut [0]).map_err(failed)? {
-        0 => Ok(()),
-        _ => Err(corrupt("a chunk decodes to the wrong size")
-            .expected(format!("{written} bytes"))
-            .found("more")),
-    }
-}
-
-fn zlib_into(
-    encoded: &[u8],
-    out: &mut [u8],
-    decoder: &mut Option<flate2::Decompress>,
-) -> Result<()> {
-    use flate2::{FlushDecompress, Status};
-    let decoder = decoder.get_or_insert_with(|| flate2::Decompress::new(true));
-    decoder.reset(true);
-    let failed = |e| corrupt("a zlib chunk does not decode").caused_by(e);
-    let mut status = decoder
-        .decompress(encoded, out, FlushDecompress::Finish)
-        .map_err(failed)?;
-    let mut spare = [0];
-    if status != Status::StreamEnd && decoder.total_out() == out.len() as u64 {
-        // The memory is full before the end of the stream was seen: the checksum may be all that is
-        // left, or there is more data than there should be.
-        let rest = &encoded[decoder.total_in() as usize..];
-        status = decoder
-            .decompress(rest, &mut spare, FlushDecompress::Finish)
-            .map_err(failed)?;
-    }
-    // zlib's own reader takes a stream without its checksum for complete; here it is not.
-    let written = usize::try_from(decoder.total_out()).unwrap_or(usize::MAX);
-    check_size(out.len(), written)?;
-    if status != Status::StreamEnd {
-        return Err(corrupt("a zlib chunk is cut short")
-            .expected("the end of the stream")
-            .found(format!("the end of {} bytes", encoded.len())));
-    }
-    if decoder.total_in() != encoded.len() as u64 {
-        return Err(corrupt("bytes follow a zlib chunk")
-            .expected(format!("{} bytes", decoder.total_in()))
-            .found(format!("{} bytes", encoded.len())));
-    }
-    Ok(())
+    codec_name(bytes) == Some("bytes")
+        && matches!(codec_name(blosc), Some("blosc" | "numcodecs.blosc"))
 }
 
 #[cfg(test)]
@@ -431,7 +329,7 @@ mod tests {
         let level = flate2::Compression::new(4);
         match compression {
             Compression::None => bytes.to_vec(),
-            Compression::Zstd => zstd::bulk::compress(bytes, 1).unwrap(),
+            Compression::Zstd => ::zstd::bulk::compress(bytes, 1).unwrap(),
             Compression::Gzip => {
                 let mut w = flate2::write::GzEncoder::new(Vec::new(), level);
                 w.write_all(bytes).unwrap();

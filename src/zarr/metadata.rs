@@ -9,8 +9,6 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use zarrs::array::Array;
-use zarrs::config::MetadataRetrieveVersion;
 
 /// The version of the Zarr storage format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +31,7 @@ impl ZarrFormat {
 
 /// An opened group with the metadata of its direct children.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ZarrGroup {
     pub(crate) storage: Arc<LocalStorage>,
     pub(crate) format: ZarrFormat,
     pub(crate) arrays: BTreeMap<String, ArrayMeta>,
@@ -55,7 +53,7 @@ pub(crate) struct ArrayMeta {
     pub(crate) document: Value,
 }
 
-impl Group {
+impl ZarrGroup {
     /// Opens the group at `path` and reads the metadata of every array directly under it.
     ///
     /// # Errors
@@ -117,24 +115,6 @@ impl Group {
             arrays,
             warnings,
         })
-    }
-
-    /// Opens one array through zarrs.
-    ///
-    /// # Errors
-    /// Codecs, data types or other metadata that cannot be served.
-    pub(crate) fn array(&self, meta: &ArrayMeta) -> Result<Array<LocalStorage>> {
-        crate::zarr::codec::lz4::register();
-        let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
-            self.error(ErrorKind::Metadata, &meta.name, "cannot open the array")
-                .caused_by(e)
-        };
-        let version = match self.format {
-            ZarrFormat::V2 => MetadataRetrieveVersion::V2,
-            ZarrFormat::V3 => MetadataRetrieveVersion::V3,
-        };
-        Array::open_opt(self.storage.clone(), &format!("/{}", meta.name), &version)
-            .map_err(|e| failed(e.into()))
     }
 
     /// The first of these names that the group has.
@@ -364,5 +344,28 @@ pub(crate) fn canonical_dtype(written: &str) -> &str {
         "f4" => "float32",
         "f8" => "float64",
         other => other,
+    }
+}
+
+/// The name of a v3 codec, written as an object with a name or, where it has no configuration, as the
+/// name alone.
+pub(crate) fn codec_name(codec: &Value) -> Option<&str> {
+    match codec {
+        Value::String(name) => Some(name),
+        _ => codec.get("name")?.as_str(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_order_does_not_change_the_name_of_a_type() {
+        assert_eq!(canonical_dtype("<f4"), "float32");
+        assert_eq!(canonical_dtype(">f4"), "float32");
+        assert_eq!(canonical_dtype("float32"), "float32");
+        assert_eq!(canonical_dtype("|b1"), "bool");
+        assert_eq!(canonical_dtype("<M8[ns]"), "M8[ns]");
     }
 }

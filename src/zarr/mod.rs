@@ -1,5 +1,7 @@
-//! Zarr arrays on disk, of any content: metadata, codecs, shards, files. The only place that knows zarrs.
+//! Zarr arrays on disk, of any content: metadata, codecs, shards, files. Only this folder, and
+//! `synth`, which writes stores, know zarrs.
 
+pub(crate) mod array;
 pub(crate) mod chunk_codec;
 pub(crate) mod chunk_keys;
 pub(crate) mod codec;

@@ -5,8 +5,9 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::zarr::codec::size::without_checksum;
-use crate::zarr::files::open_file::{OpenFile, ReadBuffers, read_error};
-use crate::zarr::metadata::{ArrayMeta, Group};
+use crate::zarr::files::back_end::{ReadBuffers, read_error};
+use crate::zarr::files::chunk_files::OpenFile;
+use crate::zarr::metadata::{ArrayMeta, ZarrGroup, codec_name};
 use serde_json::Value;
 
 /// How an array's chunks are divided.
@@ -38,17 +39,20 @@ impl Sharding {
     /// # Errors
     /// Sharding in an arrangement that is not served: within other codecs, nested, or with an index
     /// that is not plain little-endian numbers with or without a CRC-32C.
-    pub(crate) fn of_array(group: &Group, meta: &ArrayMeta) -> Result<Option<Self>> {
+    pub(crate) fn of_array(group: &ZarrGroup, meta: &ArrayMeta) -> Result<Option<Self>> {
         const NAME: &str = "sharding_indexed";
         let codecs = meta.document.get("codecs").and_then(Value::as_array);
-        let Some(codecs) = codecs.filter(|c| c.iter().any(|c| name(c) == Some(NAME))) else {
+        let Some(codecs) = codecs.filter(|c| c.iter().any(|c| codec_name(c) == Some(NAME))) else {
             return Ok(None);
         };
         let bad = |message: &str| group.error(ErrorKind::Metadata, &meta.name, message);
         let [only] = &codecs[..] else {
             return Err(bad("shards are combined with other codecs")
                 .expected("sharding_indexed alone")
-                .found(format!("{:?}", codecs.iter().map(name).collect::<Vec<_>>())));
+                .found(format!(
+                    "{:?}",
+                    codecs.iter().map(codec_name).collect::<Vec<_>>()
+                )));
         };
         let field = |name: &str| only.pointer(&format!("/configuration/{name}"));
         let list = |name: &str| field(name).and_then(Value::as_array);
@@ -67,10 +71,10 @@ impl Sharding {
                 .found(format!("{inner:?}")));
         }
         let little = index.first().is_some_and(|c| {
-            name(c) == Some("bytes")
+            codec_name(c) == Some("bytes")
                 && c.pointer("/configuration/endian").and_then(Value::as_str) == Some("little")
         });
-        let rest: Vec<_> = index.iter().skip(1).map(name).collect();
+        let rest: Vec<_> = index.iter().skip(1).map(codec_name).collect();
         let checksum = match &rest[..] {
             [] if little => false,
             [Some("crc32c")] if little => true,
@@ -80,7 +84,7 @@ impl Sharding {
                     .found(Value::from(index.clone())));
             }
         };
-        if inner_codecs.iter().any(|c| name(c) == Some(NAME)) {
+        if inner_codecs.iter().any(|c| codec_name(c) == Some(NAME)) {
             return Err(bad("shards within shards are not served"));
         }
         let counts: Vec<u64> = std::iter::zip(&meta.chunk, &inner)
@@ -113,7 +117,7 @@ impl Sharding {
     pub(crate) fn read_index(
         &self,
         file: &OpenFile,
-        room: &mut ReadBuffers,
+        buffers: &mut ReadBuffers,
         stored_bytes: &mut u64,
     ) -> Result<Index> {
         let chunks: u64 = self.counts.iter().product();
@@ -127,7 +131,7 @@ impl Sharding {
             );
         }
         let offset = if self.at_end { size - length } else { 0 };
-        let bytes = file.bytes_at(offset, length as usize, room);
+        let bytes = file.bytes_at(offset, length as usize, buffers);
         let mut bytes = bytes.map_err(read_error)?;
         *stored_bytes += length;
         if self.checksum {
@@ -156,12 +160,5 @@ impl Sharding {
             .enumerate()
             .map(entry)
             .collect()
-    }
-}
-
-fn name(codec: &Value) -> Option<&str> {
-    match codec {
-        Value::String(name) => Some(name),
-        _ => codec.get("name")?.as_str(),
     }
 }

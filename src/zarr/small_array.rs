@@ -2,10 +2,10 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Strictness;
-use crate::zarr::files::storage::LocalStorage;
-use crate::zarr::metadata::{ArrayMeta, Group};
+use crate::zarr::array::ZarrArray;
+use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
 use std::ops::Range;
-use zarrs::array::{Array, ArrayError, ArraySubset, ElementOwned};
+use zarrs::array::{ArrayError, ArraySubset, ElementOwned};
 
 /// All values of an array in C order, without loss: `f32` widens to `f64`, integers to `i64`.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,146 +26,138 @@ impl Numbers {
     }
 }
 
-/// Reads a whole array.
-///
-/// # Errors
-/// As [`read_part`].
-pub(crate) fn read_numbers(
-    group: &Group,
-    meta: &ArrayMeta,
-    strictness: Strictness,
-    warnings: &mut Vec<String>,
-) -> Result<Numbers> {
-    let all: Vec<Range<u64>> = meta.shape.iter().map(|n| 0..*n).collect();
-    read_part(group, meta, &all, strictness, warnings)
+/// What was read of an array.
+#[derive(Debug)]
+pub(crate) struct SmallArray {
+    pub(crate) numbers: Numbers,
+    /// Chunks that are not there and read as fill value, one line each.
+    pub(crate) missing: Vec<String>,
 }
 
-/// Reads a box of an array, one range per dimension.
-///
-/// A chunk that is not there is an error in strict mode, and the fill value with a warning otherwise.
-///
-/// # Errors
-/// A data type that is no boolean, integer or float of 32 or 64 bits; a missing chunk in strict
-/// mode; a chunk that cannot be read or decoded.
-pub(crate) fn read_part(
-    group: &Group,
-    meta: &ArrayMeta,
-    part: &[Range<u64>],
-    strictness: Strictness,
-    warnings: &mut Vec<String>,
-) -> Result<Numbers> {
-    let dtype = meta.dtype_name();
-    let known = [
-        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-        "float32", "float64",
-    ];
-    if !known.contains(&dtype) {
-        return Err(group
-            .error(
-                ErrorKind::Metadata,
-                &meta.name,
-                "cannot read this data type",
-            )
-            .expected("booleans, integers, or floats of 32 or 64 bits")
-            .found(&meta.dtype));
-    }
-    let array = group.array(meta)?;
-    let part = ArraySubset::new_with_ranges(part);
-    check_chunks(group, &array, meta, &part, strictness, warnings)?;
-    let wide = |v: Vec<i64>| Numbers::Int(v);
-    Ok(match dtype {
-        "bool" => Numbers::Bool(values(group, meta, &array, &part)?),
-        "int8" => wide(widen(values::<i8>(group, meta, &array, &part)?)),
-        "int16" => wide(widen(values::<i16>(group, meta, &array, &part)?)),
-        "int32" => wide(widen(values::<i32>(group, meta, &array, &part)?)),
-        "int64" => wide(values(group, meta, &array, &part)?),
-        "uint8" => wide(widen(values::<u8>(group, meta, &array, &part)?)),
-        "uint16" => wide(widen(values::<u16>(group, meta, &array, &part)?)),
-        "uint32" => wide(widen(values::<u32>(group, meta, &array, &part)?)),
-        "uint64" => {
-            let wide_values = values::<u64>(group, meta, &array, &part)?;
-            let narrow: std::result::Result<Vec<i64>, _> =
-                wide_values.into_iter().map(i64::try_from).collect();
-            wide(narrow.map_err(|e| {
-                group
-                    .error(ErrorKind::Values, &meta.name, "a value is too large")
-                    .caused_by(e)
-            })?)
+impl SmallArray {
+    /// Reads a box of an array, one range per dimension.
+    ///
+    /// A chunk that is not there is an error in strict mode, and otherwise the fill value, noted in
+    /// `missing`.
+    ///
+    /// # Errors
+    /// A data type that is no boolean, integer or float of 32 or 64 bits; a missing chunk in strict
+    /// mode; a chunk that cannot be read or decoded.
+    pub(crate) fn read(
+        group: &ZarrGroup,
+        meta: &ArrayMeta,
+        part: &[Range<u64>],
+        strictness: Strictness,
+    ) -> Result<Self> {
+        let dtype = meta.dtype_name();
+        if !KNOWN_TYPES.contains(&dtype) {
+            return Err(group
+                .error(
+                    ErrorKind::Metadata,
+                    &meta.name,
+                    "cannot read this data type",
+                )
+                .expected("booleans, integers, or floats of 32 or 64 bits")
+                .found(&meta.dtype));
         }
-        "float32" => Numbers::Float(widen(values::<f32>(group, meta, &array, &part)?)),
-        _ => Numbers::Float(values(group, meta, &array, &part)?),
-    })
+        let open = Opened {
+            group,
+            meta,
+            array: ZarrArray::open(group, meta)?,
+            part: ArraySubset::new_with_ranges(part),
+        };
+        let missing = open.check_chunks(strictness)?;
+        let numbers = open.numbers(dtype)?;
+        Ok(Self { numbers, missing })
+    }
+}
+
+const KNOWN_TYPES: [&str; 11] = [
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32",
+    "float64",
+];
+
+/// A box of an opened array.
+struct Opened<'a> {
+    group: &'a ZarrGroup,
+    meta: &'a ArrayMeta,
+    array: ZarrArray,
+    part: ArraySubset,
+}
+
+impl Opened<'_> {
+    /// The values, of one of [`KNOWN_TYPES`].
+    fn numbers(&self, dtype: &str) -> Result<Numbers> {
+        let wide = |v: Vec<i64>| Numbers::Int(v);
+        Ok(match dtype {
+            "bool" => Numbers::Bool(self.values()?),
+            "int8" => wide(widen(self.values::<i8>()?)),
+            "int16" => wide(widen(self.values::<i16>()?)),
+            "int32" => wide(widen(self.values::<i32>()?)),
+            "int64" => wide(self.values()?),
+            "uint8" => wide(widen(self.values::<u8>()?)),
+            "uint16" => wide(widen(self.values::<u16>()?)),
+            "uint32" => wide(widen(self.values::<u32>()?)),
+            "uint64" => {
+                let narrow = self.values::<u64>()?.into_iter().map(i64::try_from);
+                let narrow: Result<Vec<i64>, _> = narrow.collect();
+                wide(narrow.map_err(|e| {
+                    self.error(ErrorKind::Values, "a value is too large")
+                        .caused_by(e)
+                })?)
+            }
+            "float32" => Numbers::Float(widen(self.values::<f32>()?)),
+            _ => Numbers::Float(self.values()?),
+        })
+    }
+
+    fn values<T: ElementOwned>(&self) -> Result<Vec<T>> {
+        let values = self.array.zarrs().retrieve_array_subset(&self.part);
+        values.map_err(|e| self.read_error(e))
+    }
+
+    /// Sees that every chunk of the box is there, because zarrs reads a missing one as fill.
+    fn check_chunks(&self, strictness: Strictness) -> Result<Vec<String>> {
+        let mut lines = Vec::new();
+        let chunks = self
+            .array
+            .zarrs()
+            .chunks_in_array_subset(&self.part)
+            .map_err(|e| self.read_error(e.into()))?
+            .unwrap_or_else(|| ArraySubset::new_empty(self.meta.shape.len()));
+        for indices in &chunks.indices() {
+            let key = self.array.chunk_key(&indices);
+            let size = self.group.storage.size(&key).map_err(|e| {
+                self.error(ErrorKind::Io, "cannot look at a chunk")
+                    .chunk(&key)
+                    .caused_by(e)
+            })?;
+            if size.is_none() {
+                let missing = self
+                    .error(ErrorKind::MissingChunk, "a chunk is not there")
+                    .chunk(key);
+                match strictness {
+                    Strictness::Strict => return Err(missing),
+                    Strictness::Lenient => lines.push(format!("{missing}: read as fill value")),
+                }
+            }
+        }
+        Ok(lines)
+    }
+
+    fn error(&self, kind: ErrorKind, message: &str) -> Error {
+        self.group.error(kind, &self.meta.name, message)
+    }
+
+    fn read_error(&self, e: ArrayError) -> Error {
+        let kind = match &e {
+            ArrayError::StorageError(_) => ErrorKind::Io,
+            _ => ErrorKind::Corrupt,
+        };
+        self.error(kind, "cannot read the array").caused_by(e)
+    }
 }
 
 fn widen<T, W: From<T>>(values: Vec<T>) -> Vec<W> {
     values.into_iter().map(W::from).collect()
-}
-
-fn values<T: ElementOwned>(
-    group: &Group,
-    meta: &ArrayMeta,
-    array: &Array<LocalStorage>,
-    part: &ArraySubset,
-) -> Result<Vec<T>> {
-    array
-        .retrieve_array_subset::<Vec<T>>(part)
-        .map_err(|e| read_error(group, meta, e))
-}
-
-fn read_error(group: &Group, meta: &ArrayMeta, e: ArrayError) -> Error {
-    let kind = match &e {
-        ArrayError::StorageError(_) => ErrorKind::Io,
-        _ => ErrorKind::Corrupt,
-    };
-    group
-        .error(kind, &meta.name, "cannot read the array")
-        .caused_by(e)
-}
-
-/// Sees that every chunk of the box is there, because zarrs reads a missing one as fill.
-fn check_chunks(
-    group: &Group,
-    array: &Array<LocalStorage>,
-    meta: &ArrayMeta,
-    part: &ArraySubset,
-    strictness: Strictness,
-    warnings: &mut Vec<String>,
-) -> Result<()> {
-    let chunks = array
-        .chunks_in_array_subset(part)
-        .map_err(|e| read_error(group, meta, e.into()))?
-        .unwrap_or_else(|| ArraySubset::new_empty(meta.shape.len()));
-    for indices in &chunks.indices() {
-        let key = array.chunk_key(&indices);
-        let size = group.storage.size(key.as_str()).map_err(|e| {
-            group
-                .error(ErrorKind::Io, &meta.name, "cannot look at a chunk")
-                .chunk(key.as_str())
-                .caused_by(e)
-        })?;
-        if size.is_none() {
-            let missing = group
-                .error(ErrorKind::MissingChunk, &meta.name, "a chunk is not there")
-                .chunk(key.as_str());
-            match strictness {
-                Strictness::Strict => return Err(missing),
-                Strictness::Lenient => warnings.push(format!("{missing}: read as fill value")),
-            }
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::zarr::metadata::canonical_dtype;
-
-    #[test]
-    fn byte_order_does_not_change_the_name_of_a_type() {
-        assert_eq!(canonical_dtype("<f4"), "float32");
-        assert_eq!(canonical_dtype(">f4"), "float32");
-        assert_eq!(canonical_dtype("float32"), "float32");
-        assert_eq!(canonical_dtype("|b1"), "bool");
-        assert_eq!(canonical_dtype("<M8[ns]"), "M8[ns]");
-    }
 }

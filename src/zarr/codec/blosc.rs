@@ -3,8 +3,8 @@
 //! The one place outside `host` with unsafe code: zarrs wraps the same library, but only into a
 //! buffer of its own, whose copy costs a twelfth of the whole read.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::zarr::codec::size::check_size;
+use crate::error::Result;
+use crate::zarr::codec::size::{check_size, corrupt};
 
 /// Bytes of the header: version, format, flags and type size, then decoded size, block size and
 /// encoded size, each `u32` little-endian.
@@ -13,7 +13,7 @@ const HEADER: usize = 16;
 /// Decodes into memory of exactly the decoded size.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`]: another encoded or decoded size than the header says, or bytes that the
+/// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): another encoded or decoded size than the header says, or bytes that the
 /// library refuses.
 pub(crate) fn decode_into(encoded: &[u8], decoded: &mut [u8]) -> Result<()> {
     check_header(encoded, decoded.len())?;
@@ -41,7 +41,7 @@ pub(crate) fn decode_into(encoded: &[u8], decoded: &mut [u8]) -> Result<()> {
 /// Compares the sizes in a header with those of the chunk.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`]: they differ, or there is no whole header.
+/// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): they differ, or there is no whole header.
 pub(crate) fn check_header(encoded: &[u8], size: usize) -> Result<()> {
     let Some(header) = encoded.first_chunk::<HEADER>() else {
         return Err(corrupt("a blosc chunk is too short")
@@ -56,10 +56,6 @@ pub(crate) fn check_header(encoded: &[u8], size: usize) -> Result<()> {
             .found(format!("{} bytes", encoded.len())));
     }
     check_size(size, decoded)
-}
-
-fn corrupt(message: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, message)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The LZ4 codec of numcodecs, which zarrs lacks: four bytes of decoded size, little-endian, then one
 //! LZ4 block. Zarr v2 calls it `lz4`, v3 `numcodecs.lz4`.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::zarr::codec::size::corrupt;
 use std::borrow::Cow;
 use std::sync::{Arc, Once};
 use zarrs::array::codec::api::{
@@ -40,7 +41,6 @@ pub(crate) fn register() {
 /// # Errors
 /// Another decoded size than `decoded` has room for, or bytes that are no LZ4 block.
 pub(crate) fn decode_into(encoded: &[u8], decoded: &mut [u8]) -> Result<()> {
-    let corrupt = |what: &str| Error::new(ErrorKind::Corrupt, what);
     let Some((header, block)) = encoded.split_first_chunk::<HEADER>() else {
         return Err(corrupt("an LZ4 chunk is too short")
             .expected("at least 4 bytes")
@@ -152,6 +152,7 @@ impl BytesToBytesCodecTraits for Lz4Codec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     fn encoded(values: &[u8]) -> Vec<u8> {
         let raw = Cow::Borrowed(values);

@@ -6,8 +6,8 @@
 
 use crate::error::Result;
 use crate::options::ReadMethod;
-use crate::zarr::files::open_file::{ChunkFiles, Decode, OpenFile, ReadBuffers, more_than_encoded};
-use crate::zarr::files::open_file::{read_error, tried};
+use crate::zarr::files::back_end::{BackEnd, Decode, ReadBuffers, more_than_encoded};
+use crate::zarr::files::back_end::{read_error, tried};
 use crate::zarr::files::pread::{found, size, uninterrupted};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use std::fs::{File, OpenOptions};
@@ -80,24 +80,25 @@ impl Direct {
 
     /// How much of `out`, from its beginning, can be read to directly.
     fn straight(&self, out: &[u8]) -> usize {
-        match out.as_ptr().addr().is_multiple_of(self.memory) {
-            true => out.len() / self.block * self.block,
-            false => 0,
+        if out.as_ptr().addr().is_multiple_of(self.memory) {
+            out.len() / self.block * self.block
+        } else {
+            0
         }
     }
 
-    /// `length` bytes of a file from `offset` on, through `room`.
+    /// `length` bytes of a file from `offset` on, through `buffers`.
     fn load<'a>(
         &self,
         file: &File,
         offset: u64,
         length: usize,
-        room: &'a mut ReadBuffers,
+        buffers: &'a mut ReadBuffers,
     ) -> io::Result<&'a [u8]> {
         let skip = (offset % self.block as u64) as usize;
         let start = offset - skip as u64;
         let wanted = skip + length;
-        let buffer = room.aligned(self.align(), wanted.next_multiple_of(self.block));
+        let buffer = buffers.aligned(self.align(), wanted.next_multiple_of(self.block));
         let mut read = 0;
         while read < wanted {
             let to = &mut buffer[read..];
@@ -112,7 +113,9 @@ impl Direct {
     }
 }
 
-impl ChunkFiles for Direct {
+impl BackEnd for Direct {
+    type File = DirectFile;
+
     fn descriptors_per_thread(&self) -> u64 {
         1
     }
@@ -121,7 +124,7 @@ impl ChunkFiles for Direct {
         &self,
         path: &Path,
         out: &mut [u8],
-        room: &mut ReadBuffers,
+        buffers: &mut ReadBuffers,
     ) -> io::Result<Option<u64>> {
         let Some(mut file) = self.open_file(path)? else {
             return Ok(None);
@@ -130,7 +133,7 @@ impl ChunkFiles for Direct {
         let (head, rest) = out.split_at_mut(self.straight(out));
         // At least a byte more than wanted: a file that is too long shows itself.
         let length = (rest.len() + 1).next_multiple_of(self.block);
-        let tail = room.aligned(self.align(), length);
+        let tail = buffers.aligned(self.align(), length);
         let read = if head.is_empty() {
             uninterrupted(|| file.read(tail))?
         } else {
@@ -144,7 +147,7 @@ impl ChunkFiles for Direct {
         let size = size(&file)?;
         if size == wanted as u64 {
             // The read stopped early.
-            out.copy_from_slice(self.load(&file, 0, wanted, room)?);
+            out.copy_from_slice(self.load(&file, 0, wanted, buffers)?);
         }
         Ok(Some(size))
     }
@@ -153,13 +156,13 @@ impl ChunkFiles for Direct {
         &self,
         path: &Path,
         likely: usize,
-        room: &mut ReadBuffers,
+        buffers: &mut ReadBuffers,
         decode: &mut Decode<'_>,
     ) -> Result<Option<u64>> {
         let Some(file) = self.open_file(path).map_err(read_error)? else {
             return Ok(None);
         };
-        let buffer = room.aligned(
+        let buffer = buffers.aligned(
             self.align(),
             more_than_encoded(likely).next_multiple_of(self.block),
         );
@@ -170,15 +173,15 @@ impl ChunkFiles for Direct {
         // Damage, more than was thought likely, or a read that stopped early: once more, by its size.
         let size = size(&file).map_err(read_error)?;
         let length = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge.into());
-        let bytes = length.and_then(|length| self.load(&file, 0, length, room));
+        let bytes = length.and_then(|length| self.load(&file, 0, length, buffers));
         decode(bytes.map_err(read_error)?)?;
         Ok(Some(size))
     }
 
-    fn open(&self, path: &Path) -> io::Result<Option<OpenFile>> {
+    fn open(&self, path: &Path) -> io::Result<Option<DirectFile>> {
         let file = self.open_file(path)?;
         let asks = *self;
-        Ok(file.map(|file| OpenFile::Direct(DirectFile { file, asks })))
+        Ok(file.map(|file| DirectFile { file, asks }))
     }
 }
 
@@ -198,9 +201,9 @@ impl DirectFile {
         &self,
         offset: u64,
         length: usize,
-        room: &'a mut ReadBuffers,
+        buffers: &'a mut ReadBuffers,
     ) -> io::Result<&'a [u8]> {
-        self.asks.load(&self.file, offset, length, room)
+        self.asks.load(&self.file, offset, length, buffers)
     }
 }
 

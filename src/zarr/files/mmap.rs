@@ -7,12 +7,8 @@
 
 use crate::error::Result;
 use crate::options::ReadMethod;
-use crate::zarr::files::open_file::{ChunkFiles, Decode, OpenFile, ReadBuffers, read_error, tried};
-use crate::zarr::files::pread;
-#[cfg(target_os = "linux")]
-use memmap2::Advice;
-use memmap2::{Mmap, MmapOptions};
-use std::fs::File;
+use crate::zarr::files::back_end::{BackEnd, Decode, ReadBuffers, read_error, tried};
+use crate::zarr::files::mapping::{Mapping, Wanted};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +32,9 @@ impl Mapped {
     }
 }
 
-impl ChunkFiles for Mapped {
+impl BackEnd for Mapped {
+    type File = Mapping;
+
     fn descriptors_per_thread(&self) -> u64 {
         1
     }
@@ -70,82 +68,7 @@ impl ChunkFiles for Mapped {
         Ok(Some(mapping.size()))
     }
 
-    fn open(&self, path: &Path) -> io::Result<Option<OpenFile>> {
-        Ok(Mapping::open(path, Wanted::Parts)?.map(OpenFile::Mapped))
+    fn open(&self, path: &Path) -> io::Result<Option<Mapping>> {
+        Mapping::open(path, Wanted::Parts)
     }
-}
-
-/// How much of a mapping will be looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    Whole,
-    Parts,
-}
-
-/// A mapped file; its descriptor is closed already.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    /// `None` for an empty file.
-    map: Option<Mmap>,
-}
-
-impl Mapping {
-    fn open(path: &Path, wanted: Wanted) -> io::Result<Option<Self>> {
-        let Some(file) = pread::open(path)? else {
-            return Ok(None);
-        };
-        let size = pread::size(&file)?;
-        let length = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        let map = match length {
-            0 => None,
-            _ => Some(map(&file, length, wanted)?),
-        };
-        Ok(Some(Self { map }))
-    }
-
-    /// Size in bytes, when it was opened.
-    pub(super) fn size(&self) -> u64 {
-        self.bytes().len() as u64
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.map.as_deref().unwrap_or_default()
-    }
-
-    /// `length` bytes from `offset` on, where they lie.
-    pub(super) fn bytes_at(&self, offset: u64, length: usize) -> io::Result<&[u8]> {
-        let start = usize::try_from(offset).ok();
-        let end = start.and_then(|start| start.checked_add(length));
-        let range = start.zip(end).map(|(start, end)| start..end);
-        let bytes = range.and_then(|range| self.bytes().get(range));
-        let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
-        #[cfg(target_os = "linux")]
-        if let Some(map) = self.map.as_ref().filter(|_| length > 0) {
-            // Asked for at once, and mapped by one system call instead of a page fault for every few
-            // pages. It is advice: a kernel before 5.14, which does not know the second, maps the
-            // pages one by one.
-            for advice in [Advice::WillNeed, Advice::PopulateRead] {
-                let _ = map.advise_range(advice, offset as usize, length);
-            }
-        }
-        Ok(bytes)
-    }
-}
-
-fn map(file: &File, length: usize, wanted: Wanted) -> io::Result<Mmap> {
-    let mut options = MmapOptions::new();
-    options.len(length);
-    if wanted == Wanted::Whole {
-        options.populate();
-    }
-    // SAFETY: the file was seen to have `length` bytes. Nothing in this process writes to the files of
-    // a store, and `ReadMethod::Mmap` asks of its user that nobody else does while the store is open:
-    // then the bytes stay what they are for as long as the mapping is borrowed.
-    let map = unsafe { options.map(file) }?;
-    #[cfg(target_os = "linux")]
-    if wanted == Wanted::Parts {
-        // Otherwise a fault reads on into planes that nobody wants: cold, seven times the wall time.
-        let _ = map.advise(Advice::Random);
-    }
-    Ok(map)
 }

@@ -3,9 +3,7 @@
 //! Nobody asks for a size that the read itself tells.
 
 use crate::error::Result;
-use crate::zarr::files::open_file::{
-    ChunkFiles, Decode, OpenFile, ReadBuffers, more_than_encoded, read_error,
-};
+use crate::zarr::files::back_end::{BackEnd, Decode, ReadBuffers, more_than_encoded, read_error};
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read};
 use std::path::Path;
@@ -14,7 +12,9 @@ use std::path::Path;
 #[derive(Debug)]
 pub(crate) struct Pread;
 
-impl ChunkFiles for Pread {
+impl BackEnd for Pread {
+    type File = File;
+
     fn descriptors_per_thread(&self) -> u64 {
         1
     }
@@ -35,13 +35,13 @@ impl ChunkFiles for Pread {
         &self,
         path: &Path,
         likely: usize,
-        room: &mut ReadBuffers,
+        buffers: &mut ReadBuffers,
         decode: &mut Decode<'_>,
     ) -> Result<Option<u64>> {
         let Some(file) = open(path).map_err(read_error)? else {
             return Ok(None);
         };
-        let buffer = room.at_least(more_than_encoded(likely));
+        let buffer = buffers.at_least(more_than_encoded(likely));
         let mut read = read_on(&file, buffer, 0).map_err(read_error)?;
         while let Err(e) = decode(&buffer[..read]) {
             let before = read;
@@ -53,8 +53,8 @@ impl ChunkFiles for Pread {
         Ok(Some(read as u64))
     }
 
-    fn open(&self, path: &Path) -> io::Result<Option<OpenFile>> {
-        Ok(open(path)?.map(OpenFile::Plain))
+    fn open(&self, path: &Path) -> io::Result<Option<File>> {
+        open(path)
     }
 }
 

@@ -1,14 +1,11 @@
-//! How the bytes of chunk files are had: one trait, and a back end for each way.
-//!
-//! A chunk that is wanted whole is opened, read and closed by one call of its back end, so that a back
-//! end may make one system call of it, and none holds a descriptor longer than it must. A file that is
-//! read in parts is opened once.
+//! The back end of an opened store: one enum, one arm for each way of reading.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::options::ReadMethod;
-use crate::zarr::files::mmap::{Mapped, Mapping};
+use crate::zarr::files::back_end::{BackEnd, Decode, ReadBuffers};
+use crate::zarr::files::mapping::Mapping;
+use crate::zarr::files::mmap::Mapped;
 use crate::zarr::files::pread::{self, Pread};
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,134 +13,100 @@ use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use crate::zarr::files::direct::{Direct, DirectFile};
 #[cfg(target_os = "linux")]
-use crate::zarr::files::io_uring::{Ring, Rings};
+use crate::zarr::files::io_uring::Rings;
 
-/// What is done with the bytes of a whole file.
-pub(crate) type Decode<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
-
-/// A way of reading chunk files. "No such file" is `None`, and nothing else is.
-///
-/// Every back end gives the same bytes, and for the same damage an error of the same kind.
-pub(crate) trait ChunkFiles: fmt::Debug + Send + Sync {
-    /// Descriptors that a thread may hold at once.
-    fn descriptors_per_thread(&self) -> u64;
-
-    /// Fills `out` with a whole file and returns the file's size. Only when that is the size of
-    /// `out` does `out` hold the file.
-    fn read_whole(
-        &self,
-        path: &Path,
-        out: &mut [u8],
-        room: &mut ReadBuffers,
-    ) -> io::Result<Option<u64>>;
-
-    /// Hands the bytes of a whole file to `decode`, and returns how many they are. `likely` is the
-    /// size that they decode to. Where a read may have stopped early, bytes that do not decode are
-    /// looked at again.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Io`]; what `decode` returned.
-    fn decode_whole(
-        &self,
-        path: &Path,
-        likely: usize,
-        room: &mut ReadBuffers,
-        decode: &mut Decode<'_>,
-    ) -> Result<Option<u64>>;
-
-    /// Opens a file to read parts of it.
-    fn open(&self, path: &Path) -> io::Result<Option<OpenFile>>;
+/// How chunk files are read. Every method is that of [`BackEnd`].
+#[derive(Debug)]
+pub(crate) enum ChunkFiles {
+    Pread(Pread),
+    Mmap(Mapped),
+    #[cfg(target_os = "linux")]
+    Direct(Direct),
+    #[cfg(target_os = "linux")]
+    IoUring(Rings),
 }
 
-impl ReadMethod {
-    /// Starts this way of reading. It is tried on every one of `samples`, files of the store; the
+impl ChunkFiles {
+    /// Starts a way of reading. It is tried on every one of `samples`, files of the store; the
     /// default needs no trial.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`]: the system or the file system refuses it. [`ErrorKind::Io`]: a sample
-    /// cannot be read.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config): the system or the file system refuses it.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io): a sample cannot be read.
     pub(crate) fn start(
-        self,
+        method: ReadMethod,
         samples: &mut dyn Iterator<Item = PathBuf>,
-    ) -> Result<Box<dyn ChunkFiles>> {
-        match self {
-            Self::Pread => Ok(Box::new(Pread)),
-            Self::Mmap => Ok(Box::new(Mapped::probe(samples)?)),
+    ) -> Result<Self> {
+        match method {
+            ReadMethod::Pread => Ok(Self::Pread(Pread)),
+            ReadMethod::Mmap => Mapped::probe(samples).map(Self::Mmap),
             #[cfg(target_os = "linux")]
-            Self::Direct => Ok(Box::new(Direct::probe(samples)?)),
+            ReadMethod::Direct => Direct::probe(samples).map(Self::Direct),
             #[cfg(target_os = "linux")]
-            Self::IoUring => Ok(Box::new(Rings::probe(samples)?)),
+            ReadMethod::IoUring => Rings::probe(samples).map(Self::IoUring),
             #[cfg(not(target_os = "linux"))]
-            Self::Direct | Self::IoUring => {
+            ReadMethod::Direct | ReadMethod::IoUring => {
                 let sample = samples.next().unwrap_or_default();
-                Err(tried(self, &sample, io::ErrorKind::Unsupported.into()))
+                let cause = io::ErrorKind::Unsupported.into();
+                Err(crate::zarr::files::back_end::tried(method, &sample, cause))
             }
         }
     }
-}
 
-/// Why a way of reading did not read a sample: it is not to be had here, or the file is at fault.
-pub(super) fn tried(method: ReadMethod, sample: &Path, cause: io::Error) -> Error {
-    if !refuses(&cause) {
-        return read_error(cause).chunk(sample.display().to_string());
-    }
-    Error::config(format!(
-        "chunks cannot be read by {method} here: choose another method"
-    ))
-    .expected(format!("a system and a file system that allow {method}"))
-    .found(format!("{}: {cause}", sample.display()))
-    .caused_by(cause)
-}
-
-/// Whether a system that does not have, or does not allow, a way of reading says so like this.
-fn refuses(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    if let Some(code) = error.raw_os_error() {
-        let codes = [
-            libc::EINVAL,
-            libc::EOPNOTSUPP,
-            libc::ENOSYS,
-            libc::ENODEV,
-            libc::EPERM,
-        ];
-        return codes.contains(&code);
-    }
-    error.kind() == io::ErrorKind::Unsupported
-}
-
-/// What a thread keeps from file to file: bounded by the largest file.
-#[derive(Debug, Default)]
-pub(crate) struct ReadBuffers {
-    bytes: Vec<u8>,
-    /// Made by the first read through it, gone with its thread.
-    #[cfg(target_os = "linux")]
-    pub(super) ring: Option<Ring>,
-    /// A path with its NUL.
-    #[cfg(target_os = "linux")]
-    pub(super) path: Vec<u8>,
-}
-
-impl ReadBuffers {
-    /// At least `length` bytes that hold anything. Only what a reused buffer lacks is zeroed.
-    pub(super) fn at_least(&mut self, length: usize) -> &mut Vec<u8> {
-        if self.bytes.len() < length {
-            self.bytes.resize(length, 0);
+    pub(crate) fn descriptors_per_thread(&self) -> u64 {
+        match self {
+            Self::Pread(files) => files.descriptors_per_thread(),
+            Self::Mmap(files) => files.descriptors_per_thread(),
+            #[cfg(target_os = "linux")]
+            Self::Direct(files) => files.descriptors_per_thread(),
+            #[cfg(target_os = "linux")]
+            Self::IoUring(files) => files.descriptors_per_thread(),
         }
-        &mut self.bytes
     }
 
-    /// Exactly `length` bytes at an address that is a multiple of `align`, a power of two.
-    #[cfg(target_os = "linux")]
-    pub(super) fn aligned(&mut self, align: usize, length: usize) -> &mut [u8] {
-        let bytes = self.at_least(length + align);
-        let at = bytes.as_ptr().align_offset(align);
-        &mut bytes[at..at + length]
+    pub(crate) fn read_whole(
+        &self,
+        path: &Path,
+        out: &mut [u8],
+        buffers: &mut ReadBuffers,
+    ) -> io::Result<Option<u64>> {
+        match self {
+            Self::Pread(files) => files.read_whole(path, out, buffers),
+            Self::Mmap(files) => files.read_whole(path, out, buffers),
+            #[cfg(target_os = "linux")]
+            Self::Direct(files) => files.read_whole(path, out, buffers),
+            #[cfg(target_os = "linux")]
+            Self::IoUring(files) => files.read_whole(path, out, buffers),
+        }
     }
-}
 
-/// More than anything takes that decodes to `size` bytes: what does not compress grows a little.
-pub(super) fn more_than_encoded(size: usize) -> usize {
-    size + size / 128 + 4096
+    pub(crate) fn decode_whole(
+        &self,
+        path: &Path,
+        likely: usize,
+        buffers: &mut ReadBuffers,
+        decode: &mut Decode<'_>,
+    ) -> Result<Option<u64>> {
+        match self {
+            Self::Pread(files) => files.decode_whole(path, likely, buffers, decode),
+            Self::Mmap(files) => files.decode_whole(path, likely, buffers, decode),
+            #[cfg(target_os = "linux")]
+            Self::Direct(files) => files.decode_whole(path, likely, buffers, decode),
+            #[cfg(target_os = "linux")]
+            Self::IoUring(files) => files.decode_whole(path, likely, buffers, decode),
+        }
+    }
+
+    pub(crate) fn open(&self, path: &Path) -> io::Result<Option<OpenFile>> {
+        Ok(match self {
+            Self::Pread(files) => files.open(path)?.map(OpenFile::Plain),
+            Self::Mmap(files) => files.open(path)?.map(OpenFile::Mapped),
+            #[cfg(target_os = "linux")]
+            Self::Direct(files) => files.open(path)?.map(OpenFile::Direct),
+            #[cfg(target_os = "linux")]
+            Self::IoUring(files) => files.open(path)?.map(OpenFile::Plain),
+        })
+    }
 }
 
 /// A file that is read in parts.
@@ -171,56 +134,48 @@ impl OpenFile {
         &self,
         out: &mut [u8],
         offset: u64,
-        room: &mut ReadBuffers,
+        buffers: &mut ReadBuffers,
     ) -> io::Result<()> {
         match self {
             Self::Plain(file) => pread::read_exact_at(file, out, offset),
             _ => {
-                let bytes = self.bytes_at(offset, out.len(), room)?;
+                let bytes = self.bytes_at(offset, out.len(), buffers)?;
                 out.copy_from_slice(bytes);
                 Ok(())
             }
         }
     }
 
-    /// `length` bytes from `offset` on, where they lie or in `room`.
+    /// `length` bytes from `offset` on, where they lie or in `buffers`.
     pub(crate) fn bytes_at<'a>(
         &'a self,
         offset: u64,
         length: usize,
-        room: &'a mut ReadBuffers,
+        buffers: &'a mut ReadBuffers,
     ) -> io::Result<&'a [u8]> {
         match self {
             Self::Plain(file) => {
-                let bytes = &mut room.at_least(length)[..length];
+                let bytes = &mut buffers.at_least(length)[..length];
                 pread::read_exact_at(file, bytes, offset)?;
                 Ok(bytes)
             }
             Self::Mapped(mapping) => mapping.bytes_at(offset, length),
             #[cfg(target_os = "linux")]
-            Self::Direct(file) => file.bytes_at(offset, length, room),
+            Self::Direct(file) => file.bytes_at(offset, length, buffers),
         }
-    }
-}
-
-/// A failed read as an error of the right kind: a file that ends early is damage.
-pub(crate) fn read_error(e: io::Error) -> Error {
-    match e.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            Error::new(ErrorKind::Corrupt, "a chunk ended while it was read").caused_by(e)
-        }
-        _ => Error::new(ErrorKind::Io, "cannot read a chunk").caused_by(e),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::{Error, ErrorKind};
+    use crate::zarr::files::back_end::tried;
 
-    fn all(sample: &Path) -> Vec<(ReadMethod, Box<dyn ChunkFiles>)> {
-        let mut files: Vec<(ReadMethod, Box<dyn ChunkFiles>)> = Vec::new();
+    fn all(sample: &Path) -> Vec<(ReadMethod, ChunkFiles)> {
+        let mut files = Vec::new();
         for method in ReadMethod::ALL {
-            match method.start(&mut std::iter::once(sample.to_owned())) {
+            match ChunkFiles::start(method, &mut std::iter::once(sample.to_owned())) {
                 Ok(started) => files.push((method, started)),
                 Err(e) => eprintln!("skipped: {e}"),
             }
@@ -246,7 +201,7 @@ mod tests {
     fn whole_files_are_their_bytes_and_sizes() {
         let (_dir, files) = folder();
         for (method, reader) in all(&files[2].0) {
-            let mut room = ReadBuffers::default();
+            let mut buffers = ReadBuffers::default();
             // Memory that is aligned for direct reads and memory that is not.
             let mut memory = vec![0u8; 400_000];
             let aligned = memory.as_ptr().align_offset(4096);
@@ -255,13 +210,15 @@ mod tests {
                     let n = bytes.len();
                     let mut out = &mut memory[at..at + n + 2];
                     out.fill(7);
-                    let read = reader.read_whole(path, &mut out[..n], &mut room).unwrap();
+                    let read = reader
+                        .read_whole(path, &mut out[..n], &mut buffers)
+                        .unwrap();
                     assert_eq!(read, Some(n as u64), "{method} {n}");
                     assert!(out[..n] == bytes[..] && out[n..] == [7, 7], "{method} {n}");
                     // Memory for another size: too long, too short.
                     for wanted in [n + 1, n.saturating_sub(1), n / 2, n + 5000] {
                         out = &mut memory[at..at + wanted];
-                        let read = reader.read_whole(path, out, &mut room).unwrap();
+                        let read = reader.read_whole(path, out, &mut buffers).unwrap();
                         assert_eq!(read, Some(n as u64), "{method} {n} for {wanted}");
                     }
                 }
@@ -275,16 +232,17 @@ mod tests {
         for (method, reader) in all(&files[2].0) {
             for (path, bytes) in &files {
                 for likely in [0, 100, 4096, bytes.len(), 1_000_000] {
-                    let mut room = ReadBuffers::default();
+                    let mut buffers = ReadBuffers::default();
                     let mut seen = Vec::new();
                     let mut decode = |encoded: &[u8]| {
                         seen = encoded.to_vec();
-                        match encoded.len() == bytes.len() {
-                            true => Ok(()),
-                            false => Err(Error::new(ErrorKind::Corrupt, "not all of it")),
+                        if encoded.len() == bytes.len() {
+                            Ok(())
+                        } else {
+                            Err(Error::new(ErrorKind::Corrupt, "not all of it"))
                         }
                     };
-                    let read = reader.decode_whole(path, likely, &mut room, &mut decode);
+                    let read = reader.decode_whole(path, likely, &mut buffers, &mut decode);
                     assert_eq!(read.unwrap(), Some(bytes.len() as u64), "{method}");
                     assert!(seen == *bytes, "{method}");
                 }
@@ -299,18 +257,18 @@ mod tests {
     fn parts_are_the_bytes_there_and_end_where_the_file_does() {
         let (_dir, files) = folder();
         for (method, reader) in all(&files[2].0) {
-            let mut room = ReadBuffers::default();
+            let mut buffers = ReadBuffers::default();
             for (path, bytes) in &files {
                 let file = reader.open(path).unwrap().unwrap();
                 let n = bytes.len();
                 assert_eq!(file.size().unwrap(), n as u64);
                 for (at, length) in [(0, n), (n / 2, n - n / 2), (n / 3, n / 3), (n, 0)] {
-                    let found = file.bytes_at(at as u64, length, &mut room).unwrap();
+                    let found = file.bytes_at(at as u64, length, &mut buffers).unwrap();
                     assert!(found == &bytes[at..at + length], "{method} {n} {at}");
                     let mut out = vec![7; length];
-                    file.read_at(&mut out, at as u64, &mut room).unwrap();
+                    file.read_at(&mut out, at as u64, &mut buffers).unwrap();
                     assert!(out == bytes[at..at + length], "{method} {n} {at}");
-                    let beyond = file.bytes_at(at as u64, length + 1, &mut room);
+                    let beyond = file.bytes_at(at as u64, length + 1, &mut buffers);
                     if at + length == n {
                         let kind = beyond.unwrap_err().kind();
                         assert_eq!(kind, io::ErrorKind::UnexpectedEof, "{method} {n} {at}");
@@ -326,9 +284,12 @@ mod tests {
         for (method, _) in all(&files[2].0) {
             let missing = &mut std::iter::once(dir.path().join("none"));
             match method {
-                ReadMethod::Pread => drop(method.start(missing).unwrap()),
+                ReadMethod::Pread => drop(ChunkFiles::start(method, missing).unwrap()),
                 _ => {
-                    let kind = method.start(missing).map(drop).unwrap_err().kind();
+                    let kind = ChunkFiles::start(method, missing)
+                        .map(drop)
+                        .unwrap_err()
+                        .kind();
                     assert_eq!(kind, ErrorKind::Io, "{method}");
                 }
             }
@@ -346,10 +307,10 @@ mod tests {
         let (dir, files) = folder();
         std::fs::create_dir(dir.path().join("folder")).unwrap();
         for (method, reader) in all(&files[2].0) {
-            let mut room = ReadBuffers::default();
+            let mut buffers = ReadBuffers::default();
             let mut whole = |name: &str| {
                 let path = dir.path().join(name);
-                reader.read_whole(&path, &mut [0; 10], &mut room)
+                reader.read_whole(&path, &mut [0; 10], &mut buffers)
             };
             assert_eq!(whole("none").unwrap(), None, "{method}");
             assert_eq!(whole("none/deeper").unwrap(), None, "{method}");
@@ -360,7 +321,7 @@ mod tests {
             }
             let mut decode = |name: &str| {
                 let path = dir.path().join(name);
-                reader.decode_whole(&path, 10, &mut room, &mut |_| Ok(()))
+                reader.decode_whole(&path, 10, &mut buffers, &mut |_| Ok(()))
             };
             assert_eq!(decode("none").unwrap(), None, "{method}");
             for bad in ["folder", "10/deeper"] {
