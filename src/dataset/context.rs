@@ -5,6 +5,7 @@ use crate::ocean::grid::Grid;
 use crate::ocean::mask::WetMask;
 use crate::ocean::plane::PlaneShape;
 use crate::ocean::time::TimeAxis;
+use crate::plan::roles::{PerRole, Role};
 use crate::plan::window::WindowOptions;
 use crate::prepare::arithmetic::{ChannelConstants, Preparation};
 use std::sync::Arc;
@@ -14,9 +15,8 @@ pub struct BatchContext {
     pub(super) prognostic: Vec<Channel>,
     pub(super) boundary: Vec<Channel>,
     pub(super) units: Vec<Option<String>>,
-    /// Of the labels: mean, deviation and mask per prognostic channel.
-    pub(super) constants: Vec<ChannelConstants>,
-    pub(super) boundary_constants: Vec<ChannelConstants>,
+    /// Mean, deviation and mask of each channel of each kind of tensor.
+    pub(super) constants: PerRole<Vec<ChannelConstants>>,
     pub(super) surface: Arc<WetMask>,
     pub(super) window: WindowOptions,
     pub(super) preparation: Preparation,
@@ -40,6 +40,20 @@ impl BatchContext {
         &self.boundary
     }
 
+    /// Channels of a kind of tensor; positions as for [`prognostic`](Self::prognostic).
+    pub fn channels(&self, role: Role) -> &[Channel] {
+        match role {
+            Role::Input | Role::Label => &self.prognostic,
+            Role::Boundary => &self.boundary,
+        }
+    }
+
+    /// Mean, standard deviation and wet mask `(y, x)` of each of [`channels`](Self::channels). A value
+    /// x in the ocean is `x * std + mean` in the channel's unit.
+    pub fn constants_of(&self, role: Role) -> &[ChannelConstants] {
+        self.constants.of(role)
+    }
+
     /// Position of a prognostic channel in the list, by its name.
     pub fn prognostic_position(&self, name: &str) -> Option<usize> {
         self.prognostic.iter().position(|c| c.name() == name)
@@ -59,12 +73,12 @@ impl BatchContext {
     /// # Panics
     /// When there is no such channel.
     pub fn constants(&self, channel: usize) -> &ChannelConstants {
-        &self.constants[channel]
+        &self.constants.label[channel]
     }
 
     /// Mean and standard deviation of a boundary channel; its mask is the surface's.
     pub fn boundary_constants(&self, channel: usize) -> &ChannelConstants {
-        &self.boundary_constants[channel]
+        &self.constants.boundary[channel]
     }
 
     /// Wet mask of the surface of the input grid.

@@ -9,6 +9,7 @@ use crate::ocean::plane::PlaneSource;
 use crate::ocean::time::TimeAxis;
 use crate::plan::batch::{BatchPlan, GroupPlan, Inputs, Labels};
 use crate::plan::groups::PerGroup;
+use crate::plan::roles::PerRole;
 use crate::plan::window::{Window, WindowOptions};
 use crate::prepare::arithmetic::{ChannelConstants, Preparation};
 use std::borrow::Cow;
@@ -133,18 +134,17 @@ impl Source {
             }
         };
         let of_labels = label.as_ref().unwrap_or(&input);
-        let constants = label_group
-            .as_ref()
-            .unwrap_or(&prognostic)
-            .constants
-            .clone();
+        let groups = PerGroup {
+            prognostic,
+            boundary,
+            label: label_group,
+        };
         let unit = |channel: &Channel| of_labels.channels[channel].unit.clone();
         let context = BatchContext {
             prognostic: options.prognostic.clone(),
             boundary: options.boundary.clone(),
             units: options.prognostic.iter().map(unit).collect(),
-            constants,
-            boundary_constants: boundary.constants.clone(),
+            constants: PerRole::new(|role| groups.of(role).constants.clone()),
             surface: input.surface.clone(),
             window,
             preparation: Preparation {
@@ -162,11 +162,7 @@ impl Source {
         warnings.extend(label.into_iter().flat_map(|label| label.warnings));
         Ok(Self {
             index,
-            groups: PerGroup {
-                prognostic,
-                boundary,
-                label: label_group,
-            },
+            groups,
             starts,
             context: Arc::new(context),
             warnings,

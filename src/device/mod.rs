@@ -9,6 +9,7 @@ pub(crate) mod kernel;
 #[cfg(feature = "cube")]
 pub(crate) mod kernel_path;
 pub(crate) mod lane;
+pub(crate) mod named;
 pub(crate) mod operations;
 #[cfg(feature = "cube")]
 pub(crate) mod upload;
@@ -16,3 +17,4 @@ pub(crate) mod upload;
 pub use crate::plan::roles::Role;
 pub use batch::ModelBatch;
 pub use choice::{DeviceChoice, is_cpu};
+pub use named::BatchStep;

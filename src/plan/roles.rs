@@ -36,6 +36,24 @@ pub struct PerRole<T> {
 }
 
 impl<T> PerRole<T> {
+    /// Makes the value of each role.
+    pub fn new(mut f: impl FnMut(Role) -> T) -> Self {
+        Self {
+            input: f(Role::Input),
+            boundary: f(Role::Boundary),
+            label: f(Role::Label),
+        }
+    }
+
+    /// The value of a role.
+    pub fn of(&self, role: Role) -> &T {
+        match role {
+            Role::Input => &self.input,
+            Role::Boundary => &self.boundary,
+            Role::Label => &self.label,
+        }
+    }
+
     /// The roles and their values: input, boundary, label.
     pub fn iter(&self) -> impl Iterator<Item = (Role, &T)> {
         [
