@@ -21,4 +21,3 @@ pub use masks::{MaskReport, WetMasks};
 pub use om4_store::Store;
 pub use options::OpenOptions;
 pub use statistics::{ChannelStats, Statistics};
-pub use tasks::{ArrayLayout, ChannelSlot, PlannedPlane, ReadTask, read_tasks};

@@ -112,26 +112,6 @@ impl Time {
     }
 }
 
-/// Refuses a first day that the calendar lacks, or that the 73-step year does not hold.
-pub(super) fn check_start(start: Date, calendar: Calendar) -> Result<()> {
-    let wrong = |expected: &str| {
-        Err(Error::config("first day of the time axis")
-            .expected(expected)
-            .found(start))
-    };
-    if !(1..=9000).contains(&start.year) {
-        return wrong("a date in the years 1 to 9000");
-    }
-    if calendar == Calendar::Standard && start.year < 1583 {
-        return wrong("a year after 1582, where the standard calendar skips ten days");
-    }
-    let every_year = calendar == Calendar::Day360 || Calendar::NoLeap.contains(start);
-    if !calendar.contains(start) || !every_year {
-        return wrong("a day that every year of the calendar has");
-    }
-    Ok(())
-}
-
 /// The day of each row, by the calendar's own count.
 fn days(start: Date, calendar: Calendar, rows: usize) -> Result<Vec<i64>> {
     // Count in years of 365 days, so that a row has the same date every year: that puts the leap

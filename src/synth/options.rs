@@ -1,10 +1,25 @@
 //! Which form of store to write.
 
-use super::{Field, Waves, write};
+use super::waves::Waves;
 use crate::error::{Error, Result};
 use crate::ocean::calendar::{Calendar, Date};
 use crate::ocean::channel::{Channel, DEPTHS};
-use std::path::Path;
+
+/// Names that no variable may have.
+const COORDINATES: [&str; 12] = [
+    "time",
+    "x",
+    "y",
+    "lev",
+    "dz",
+    "lat",
+    "lon",
+    "areacello",
+    "lat_b",
+    "lon_b",
+    "ocean_fraction",
+    "wetmask",
+];
 
 /// How the variables with depth are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,7 +114,7 @@ pub enum Consolidation {
 pub enum Land {
     /// NaN, as published.
     Nan,
-    /// Whatever the [`Field`] gave.
+    /// Whatever the [`Field`](super::Field) gave.
     AsGiven,
 }
 
@@ -282,37 +297,8 @@ impl SynthOptions {
         Waves::new(self.ny, self.nx, self.levels, self.seed)
     }
 
-    /// Writes `OM4.zarr`, `OM4_means.zarr` and `OM4_stds.zarr` into `dir`, which is created, with
-    /// the values of [`waves`](Self::waves).
-    ///
-    /// # Errors
-    /// As [`write_field`](Self::write_field).
-    pub fn write(&self, dir: impl AsRef<Path>) -> Result<()> {
-        // Before the waves are made: they take memory in proportion to the grid.
-        self.check()?;
-        self.write_field(dir, &mut self.waves())
-    }
-
-    /// Writes the three stores with the values of `field`.
-    ///
-    /// Everything is written into a hidden directory inside `dir` and moved into place at the end,
-    /// `OM4.zarr` last: a writer that dies never leaves something that looks like a store.
-    ///
-    /// The statistics are those of the original: for each channel the mean and the population
-    /// standard deviation over all rows and ocean cells of its level (level 0 for those without),
-    /// NaN skipped, computed in float64, stored in float32. Those of `mask_4` are over all cells,
-    /// in float64.
-    ///
-    /// # Errors
-    /// * [`Config`](crate::ErrorKind::Config): an option out of range, options that do not go
-    ///   together, or a store that is already there.
-    /// * [`Io`](crate::ErrorKind::Io): the directory cannot be written.
-    pub fn write_field(&self, dir: impl AsRef<Path>, field: &mut dyn Field) -> Result<()> {
-        self.check()?;
-        write::write(self, dir.as_ref(), field).map_err(|e| e.store(dir.as_ref()))
-    }
-
-    fn check(&self) -> Result<()> {
+    /// Refuses what cannot be written.
+    pub(super) fn check(&self) -> Result<()> {
         let limit = |what: &str, range: std::ops::RangeInclusive<usize>, found: usize| {
             if range.contains(&found) {
                 return Ok(());
@@ -334,18 +320,38 @@ impl SynthOptions {
         if let (Chunking::Shards(_), Format::V2) = (self.chunking, self.format) {
             return Err(Error::config("Zarr v2 has no shards"));
         }
-        super::axes::check_start(self.start, self.calendar)?;
+        check_start(self.start, self.calendar)?;
         for name in self.depth_variables.iter().chain(&self.surface_variables) {
             let channel: Channel = name.parse()?;
             if channel.level().is_some() {
                 let found = format!("`{name}`");
                 return Err(Error::config("a variable is named with a level").found(found));
             }
-            if super::write::COORDINATES.contains(&name.as_str()) {
+            if COORDINATES.contains(&name.as_str()) {
                 let found = format!("`{name}`");
                 return Err(Error::config("a variable is named like a coordinate").found(found));
             }
         }
         crate::ocean::channel::check_channels(&self.channels())
     }
+}
+
+/// Refuses a first day that the calendar lacks, or that the 73-step year does not hold.
+fn check_start(start: Date, calendar: Calendar) -> Result<()> {
+    let wrong = |expected: &str| {
+        Err(Error::config("first day of the time axis")
+            .expected(expected)
+            .found(start))
+    };
+    if !(1..=9000).contains(&start.year) {
+        return wrong("a date in the years 1 to 9000");
+    }
+    if calendar == Calendar::Standard && start.year < 1583 {
+        return wrong("a year after 1582, where the standard calendar skips ten days");
+    }
+    let every_year = calendar == Calendar::Day360 || Calendar::NoLeap.contains(start);
+    if !calendar.contains(start) || !every_year {
+        return wrong("a day that every year of the calendar has");
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The usual values: travelling waves and a little noise around noise-shaped continents.
 
-use super::Field;
+use super::field::Field;
 use crate::ocean::channel::Channel;
 use std::f64::consts::TAU;
 
