@@ -18,7 +18,8 @@ pub enum ErrorKind {
     Config,
     /// A store whose metadata is malformed or not an OM4 store. Fix the store.
     Metadata,
-    /// Values that must not be trained on: a standard deviation of zero, a time axis that runs back.
+    /// Values that must not be trained on: a standard deviation of zero, a time axis that runs
+    /// back.
     Values,
     /// A chunk that the metadata promises is not there.
     MissingChunk,

@@ -166,8 +166,8 @@ impl Om4Source {
 }
 
 impl OceanDataset {
-    /// Opens several stores, and lays windows of several strides over each: all windows of the first
-    /// stride, source after source, then all of the second. Each store is opened once.
+    /// Opens several stores, and lays windows of several strides over each: all windows of the
+    /// first stride, source after source, then all of the second. Each store is opened once.
     ///
     /// `options.window.stride` does not count. Every (stride, source) is a source of its own: the
     /// position in this order is [`Window::source`](crate::Window::source), and a batch holds

@@ -8,8 +8,8 @@ use crate::sync::lock;
 #[cfg(unix)]
 use std::sync::Mutex;
 
-/// What was found to be free for the readers before: they are the same ones for every store, and may
-/// hold some of it already.
+/// What was found to be free for the readers before: they are the same ones for every store, and
+/// may hold some of it already.
 #[cfg(unix)]
 static GRANTED: Mutex<u64> = Mutex::new(0);
 
@@ -58,9 +58,10 @@ fn compare(needed: u64, limit: u64, open: u64) -> Result<()> {
 /// Descriptors in use; 0 where the system does not list them.
 #[cfg(unix)]
 fn open_now() -> u64 {
-    let folder = match cfg!(target_os = "linux") {
-        true => "/proc/self/fd",
-        false => "/dev/fd",
+    let folder = if cfg!(target_os = "linux") {
+        "/proc/self/fd"
+    } else {
+        "/dev/fd"
     };
     // The listing holds a descriptor of its own.
     std::fs::read_dir(folder).map_or(0, |list| (list.count() as u64).saturating_sub(1))

@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// By which system calls chunks are read. All give the same values, and the same errors for the same
-/// damage; the example `om4 backends` measures them on your machine and stores.
+/// By which system calls chunks are read. All give the same values, and the same errors for the
+/// same damage; the example `om4 backends` measures them on your machine and stores.
 ///
 /// A method that the system or the file system of the store refuses is an error when the store is
 /// opened, never replaced by another one.
@@ -22,26 +22,27 @@ use std::str::FromStr;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ReadMethod {
-    /// Open, one read, close, through the page cache. The default: it works everywhere, and from the
-    /// cache nothing measured is faster by more than a tenth.
+    /// Open, one read, close, through the page cache. The default: it works everywhere, and from
+    /// the cache nothing measured is faster by more than a tenth.
     #[default]
     Pread,
-    /// A mapping of each file: compressed chunks are decoded where the page cache has them, without a
-    /// copy. For cached stores of compressed chunks of several MB; elsewhere it gains nothing.
+    /// A mapping of each file: compressed chunks are decoded where the page cache has them, without
+    /// a copy. For cached stores of compressed chunks of several MB; elsewhere it gains nothing.
     ///
     /// Nothing may write to the store's chunks or cut them while it is open, by any process: a file
-    /// that is cut while it is mapped ends this process with SIGBUS, and what happens to decoders when
-    /// one is rewritten under them is undefined. Not for network file systems, where a lost connection
-    /// ends the process as well.
+    /// that is cut while it is mapped ends this process with SIGBUS, and what happens to decoders
+    /// when one is rewritten under them is undefined. Not for network file systems, where a lost
+    /// connection ends the process as well.
     Mmap,
-    /// `O_DIRECT`: from the disk past the page cache. For stores much larger than memory on fast local
-    /// disks, where caching would only push out what other processes need. Nothing is cached: what is
-    /// read again comes from the disk again. Linux only.
+    /// `O_DIRECT`: from the disk past the page cache. For stores much larger than memory on fast
+    /// local disks, where caching would only push out what other processes need. Nothing is cached:
+    /// what is read again comes from the disk again. Linux only.
     Direct,
     /// One chain of requests per chunk in a ring of each reader thread: one system call where
-    /// [`Pread`](Self::Pread) has three. For systems whose system calls are slow, as under mitigations
-    /// or sandboxes that trap them. Files that are read in parts are read as by `Pread`. Linux 5.19 or
-    /// later only, where it is allowed; the defaults of container runtimes often forbid it.
+    /// [`Pread`](Self::Pread) has three. For systems whose system calls are slow, as under
+    /// mitigations or sandboxes that trap them. Files that are read in parts are read as by
+    /// `Pread`. Linux 5.19 or later only, where it is allowed; the defaults of container runtimes
+    /// often forbid it.
     IoUring,
 }
 
@@ -79,7 +80,7 @@ impl FromStr for ReadMethod {
     }
 }
 
-/// What to do about data that a careful person would not train on.
+/// What to do about data that is unfit for training.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -90,7 +91,7 @@ pub enum Strictness {
     Strict,
     /// A missing chunk reads as the array's fill value, is counted in
     /// [`ReadCounts`](crate::ocean::ReadCounts) and listed by
-    /// [`Store::missing_chunks`](crate::store::Store::missing_chunks); statistics may be NaN, and standard
-    /// deviations zero, as in the original loaders.
+    /// [`Store::missing_chunks`](crate::store::Store::missing_chunks); statistics may be NaN, and
+    /// standard deviations zero, as in the original loaders.
     Lenient,
 }

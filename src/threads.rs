@@ -1,8 +1,8 @@
 //! The readers of this process: one bounded Rayon pool, shared by every store.
 //!
 //! Its size is set once, before the first read: by [`set_reader_threads`], else by the environment
-//! variable `BURN_OM4_READERS`, else it is the number of cores this process may use. More stores, or
-//! more loaders, never mean more threads.
+//! variable `BURN_OM4_READERS`, else it is the number of cores this process may use. More stores,
+//! or more loaders, never mean more threads.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::open_files;
@@ -21,8 +21,8 @@ static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
 /// Asking again for the same size does nothing.
 ///
 /// # Errors
-/// [`ErrorKind::Config`] when the pool already runs with another size: because of an earlier call, or
-/// because something was read before; or when the process may not open a file for each of them.
+/// [`ErrorKind::Config`] when the pool already runs with another size: because of an earlier call,
+/// or because something was read before; or when the process may not open a file for each of them.
 /// [`ErrorKind::Io`] when threads cannot be started.
 pub fn set_reader_threads(threads: NonZeroUsize) -> Result<()> {
     let mut slot = lock(&POOL);

@@ -17,8 +17,8 @@ const MOST_LEVELS: u64 = 10_000;
 /// The channels an array holds, in the order of its levels.
 ///
 /// # Errors
-/// A name that no channel can have, a depth that is no OM4 level, or a name that already says a level
-/// on an array that has levels.
+/// A name that no channel can have, a depth that is no OM4 level, or a name that already says a
+/// level on an array that has levels.
 pub(crate) fn resolve(group: &ZarrGroup, meta: &ArrayMeta, shape: Levels) -> Result<Vec<Channel>> {
     let error = |message: &str| group.error(ErrorKind::Metadata, &meta.name, message);
     let plain: Channel = meta

@@ -1,10 +1,11 @@
 //! Loading one task: the planes of one block of chunks, from files into the sink. What it costs
 //! depends on how the chunk lies:
 //!
-//! - stored as it lies in memory, a chunk of whole planes: only the wanted planes are read, each run
-//!   of them by one positioned read straight into the sink;
+//! - stored as it lies in memory, a chunk of whole planes: only the wanted planes are read, each
+//!   run of them by one positioned read straight into the sink;
 //! - compressed, and exactly the wanted planes in their order: decoded straight into the sink;
-//! - in shards of single planes: only the wanted inner chunks are read, each straight into the sink;
+//! - in shards of single planes: only the wanted inner chunks are read, each straight into the
+//!   sink;
 //! - otherwise decoded into the thread's scratch, and the wanted part copied.
 
 use crate::error::{Error, ErrorKind, Result};
@@ -71,7 +72,8 @@ impl<'a> Block<'a> {
     /// Loads the planes of the task into the sink.
     ///
     /// # Errors
-    /// A missing chunk in strict mode, a chunk that cannot be read or decoded, an error of the sink.
+    /// A missing chunk in strict mode, a chunk that cannot be read or decoded, an error of the
+    /// sink.
     pub(crate) fn load(
         mut self,
         sink: &dyn PlaneSink,

@@ -1,8 +1,9 @@
 //! Wet masks: which cells of each level are ocean.
 //!
-//! `mask_k (y, x)` masks level `k`; a store without `mask_0` may have `wetmask (level, y, x)` instead.
-//! Any number type will do and the rule is "not zero"; a NaN in a float mask is no statement that a
-//! cell is wet, so it counts as dry. A mask with a time axis is taken at its first row.
+//! `mask_k (y, x)` masks level `k`; a store without `mask_0` may have `wetmask (level, y, x)`
+//! instead. Any number type will do and the rule is "not zero"; a NaN in a float mask is no
+//! statement that a cell is wet, so it counts as dry. A mask with a time axis is taken at its first
+//! row.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::channel::Channel;

@@ -1,7 +1,7 @@
 //! An opened store: what it has, and where it lies.
 //!
-//! Everything that metadata can tell is checked once, before anything is read. What remains for a read
-//! to find is what only the chunks know: that one is missing, damaged or unreadable.
+//! Everything that metadata can tell is checked once, before anything is read. What remains for a
+//! read to find is what only the chunks know: that one is missing, damaged or unreadable.
 
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -32,9 +32,10 @@ const REMEMBERED: usize = 1000;
 /// An opened OM4 store, flat or compact, Zarr v2 or v3. Immutable: share it behind an
 /// [`Arc`].
 ///
-/// Planes are read through [`PlaneSource`]; values are `f32`, `(y, x)` in C order, in the unit of the
-/// channel. NaN stays NaN; a value that equals a `_FillValue` or `missing_value` attribute beyond any
-/// measurement (1e15 or more) reads as NaN; a stored value that equals a plausible fill value is data.
+/// Planes are read through [`PlaneSource`]; values are `f32`, `(y, x)` in C order, in the unit of
+/// the channel. NaN stays NaN; a value that equals a `_FillValue` or `missing_value` attribute
+/// beyond any measurement (1e15 or more) reads as NaN; a stored value that equals a plausible fill
+/// value is data.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -59,23 +60,23 @@ pub struct Store {
 impl Store {
     /// Opens a store and validates it.
     ///
-    /// Arrays are told apart by their dimension names (`_ARRAY_DIMENSIONS` in v2, `dimension_names` in
-    /// v3): with time and a horizontal plane they hold channels, one (`thetao_4`, or by its older name
-    /// `thetao_lev_65_0`) or one per level (`thetao`). An array without names is recognised by its
-    /// extents alone where that is unambiguous, with a warning.
+    /// Arrays are told apart by their dimension names (`_ARRAY_DIMENSIONS` in v2, `dimension_names`
+    /// in v3): with time and a horizontal plane they hold channels, one (`thetao_4`, or by its
+    /// older name `thetao_lev_65_0`) or one per level (`thetao`). An array without names is
+    /// recognised by its extents alone where that is unambiguous, with a warning.
     ///
     /// # Errors
     /// - [`ErrorKind::Io`]: no such directory, or the operating system refused.
-    /// - [`ErrorKind::Metadata`]: no Zarr group; unknown or reordered dimensions; another value type
-    ///   than `f32`, or packed values; extents that are zero or disagree with the grid, the levels or
-    ///   the time coordinate; a channel that is there twice; a wanted channel that is not; a codec that
-    ///   is not served.
+    /// - [`ErrorKind::Metadata`]: no Zarr group; unknown or reordered dimensions; another value
+    ///   type than `f32`, or packed values; extents that are zero or disagree with the grid, the
+    ///   levels or the time coordinate; a channel that is there twice; a wanted channel that is
+    ///   not; a codec that is not served.
     /// - [`ErrorKind::Values`]: times that do not increase, coordinates that are none.
-    /// - [`ErrorKind::MissingChunk`]: in strict mode, when the first or the last chunk of an array is
-    ///   not there, as when metadata runs ahead of the data.
+    /// - [`ErrorKind::MissingChunk`]: in strict mode, when the first or the last chunk of an array
+    ///   is not there, as when metadata runs ahead of the data.
     /// - [`ErrorKind::Config`]: the system or the file system refuses
-    ///   [`OpenOptions::io`](OpenOptions), the process may not open as many files as the readers hold
-    ///   at most, or `BURN_OM4_READERS` is no number above zero.
+    ///   [`OpenOptions::io`](OpenOptions), the process may not open as many files as the readers
+    ///   hold at most, or `BURN_OM4_READERS` is no number above zero.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
         let group = ZarrGroup::open(path)?;

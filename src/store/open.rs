@@ -46,8 +46,8 @@ struct LevelCount {
 }
 
 impl Found {
-    /// Finds every array that holds wanted channels, and checks that all fit together. `rows` is the
-    /// length of the time coordinate.
+    /// Finds every array that holds wanted channels, and checks that all fit together. `rows` is
+    /// the length of the time coordinate.
     ///
     /// # Errors
     /// See [`Store::open`](crate::store::Store::open).
@@ -302,8 +302,8 @@ pub(crate) fn read_time(opening: &mut Opening<'_>) -> Result<TimeAxis> {
 }
 
 /// Sees that the first and the last chunk of every array are there: two looks per array that find a
-/// writer that was killed, or a store whose metadata was extended first. A lenient store has warnings
-/// of those that are not.
+/// writer that was killed, or a store whose metadata was extended first. A lenient store has
+/// warnings of those that are not.
 ///
 /// # Errors
 /// One is not there, in strict mode; one cannot be looked at.
@@ -341,8 +341,8 @@ pub(crate) fn check_outer_chunks(
     Ok(warnings)
 }
 
-/// Starts the wanted way of reading, tries it on a chunk, and sees that the process may open as many
-/// files as the readers will hold.
+/// Starts the wanted way of reading, tries it on a chunk, and sees that the process may open as
+/// many files as the readers will hold.
 ///
 /// # Errors
 /// The system or the file system refuses it, a sample cannot be read, too few files may be opened.

@@ -12,7 +12,8 @@ use base64::Engine;
 use serde_json::Value;
 
 /// A fill value or missing value at least this large is a mark, not a measurement: no field of the
-/// ocean, in any unit it is stored in, comes near it. Smaller ones are plausible values, and survive.
+/// ocean, in any unit it is stored in, comes near it. Smaller ones are plausible values, and
+/// survive.
 pub(crate) const MARK_LIMIT: f64 = 1e15;
 
 /// An opened array of planes. Handles and decisions are made once, here.
@@ -214,8 +215,8 @@ fn marks(format: ZarrFormat, meta: &ArrayMeta) -> Vec<f32> {
     marks
 }
 
-/// A number as an attribute spells it: plain, alone in a list, or as xarray writes `_FillValue` in v3,
-/// base64 of a little-endian double.
+/// A number as an attribute spells it: plain, alone in a list, or as xarray writes `_FillValue` in
+/// v3, base64 of a little-endian double.
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Number(n) => n.as_f64(),

@@ -32,8 +32,8 @@ impl PlaneSource for Store {
         self.grid().shape()
     }
 
-    /// Reads on the pool of [`pool`](crate::store::set_reader_threads); safe to call from inside another
-    /// Rayon pool.
+    /// Reads on the reader pool, see [`set_reader_threads`](crate::store::set_reader_threads). Safe to
+    /// call from inside another Rayon pool.
     ///
     /// # Errors
     /// The first failure in the order of the request's chunks, whatever the threads did: a row or
@@ -43,8 +43,8 @@ impl PlaneSource for Store {
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
         let tasks = self.tasks(request)?;
         let pool = threads::pool()?;
-        // Tasks after the first known failure are not begun. Those before it always run, so that the
-        // failure returned does not depend on who was quicker.
+        // Tasks after the first known failure are not begun. Those before it always run, so that
+        // the failure returned does not depend on who was quicker.
         let first_failure = AtomicUsize::new(usize::MAX);
         let run = |(index, task): (usize, &ReadTask)| {
             if index > first_failure.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! The planes of a request, grouped by the chunks that hold them: each chunk in one task. Plain data.
+//! The planes of a request, grouped by the chunks that hold them: each chunk in one task. Plain
+//! data.
 
 use crate::error::{Error, ErrorKind, Result};
 use smallvec::SmallVec;
@@ -101,7 +102,8 @@ pub(crate) struct ReadTask {
 ///
 /// # Errors
 /// - [`ErrorKind::Metadata`]: a layout whose axes are elsewhere, or with an extent of 0.
-/// - [`ErrorKind::Config`]: a row, level or array that is not there; more planes than can be counted.
+/// - [`ErrorKind::Config`]: a row, level or array that is not there; more planes than can be
+///   counted.
 pub(crate) fn read_tasks(
     layouts: &[ArrayLayout],
     channels: &[ChannelSlot],

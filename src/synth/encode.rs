@@ -204,9 +204,10 @@ fn v2_document(spec: &Spec, codec: Codec, separator: Option<&str>) -> Value {
         Codec::Lz4 => json!({"id": "lz4", "acceleration": 1}),
         Codec::Gzip => json!({"id": "gzip", "level": 5}),
     };
-    let fill = match spec.dtype.is_float() {
-        true => json!("NaN"),
-        false => Value::Null,
+    let fill = if spec.dtype.is_float() {
+        json!("NaN")
+    } else {
+        Value::Null
     };
     let mut document = json!({
         "chunks": spec.chunks,

@@ -2,7 +2,8 @@
 //! Needs the feature `synth`.
 //!
 //! [`SynthOptions`] says which form: the default is the published one (Zarr v2, consolidated, one
-//! uncompressed plane per chunk). A [`Field`] says which values: [`Waves`] unless you give your own.
+//! uncompressed plane per chunk). A [`Field`] says which values: [`Waves`] unless you give your
+//! own.
 //!
 //! ```
 //! use burn_om4::synth::{Codec, Format, Layout, SynthOptions};

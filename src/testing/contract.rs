@@ -1,5 +1,5 @@
-//! The contract of [`PlaneSource`]: a suite to run on a source of one's own, and a probe that watches
-//! one while it is used.
+//! The contract of [`PlaneSource`]: a suite to run on a source of one's own, and a probe that
+//! watches one while it is used.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::channel::Channel;

@@ -16,8 +16,8 @@ pub struct PlanesOnDevice {
 }
 
 impl PlanesOnDevice {
-    /// Puts `planes`, `(row, channel, y, x)`, on the device, on the stream of this thread. `rows` are
-    /// the rows that [`prepare`](Self::prepare) writes, in its order.
+    /// Puts `planes`, `(row, channel, y, x)`, on the device, on the stream of this thread. `rows`
+    /// are the rows that [`prepare`](Self::prepare) writes, in its order.
     ///
     /// # Errors
     /// A device that has no such kernel; planes that are no whole rows; a row that is not there.

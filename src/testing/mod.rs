@@ -1,8 +1,8 @@
 //! For tests: planes and oceans from memory, faults on demand, the contract of a source as a suite,
 //! memory that shows who reads it too late, and the preparation kernel alone.
 //!
-//! Needs the feature `testing`. Public so that users can test a source of their own, and their training loops against one that
-//! fails.
+//! Needs the feature `testing`. Public so that users can test a source of their own, and their
+//! training loops against one that fails.
 
 mod contract;
 #[cfg(feature = "cube")]
@@ -26,8 +26,8 @@ use crate::ocean::plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, Read
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many values of float32 lie from one to the other, in units of the last place: 0 for equal ones
-/// and for the two zeros, the largest number where one is NaN.
+/// How many values of float32 lie from one to the other, in units of the last place: 0 for equal
+/// ones and for the two zeros, the largest number where one is NaN.
 ///
 /// ```
 /// use burn_om4::testing::ulps;

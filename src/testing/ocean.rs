@@ -8,9 +8,9 @@ use crate::ocean::time::{TimeAxis, TimeValues};
 use crate::prepare::arithmetic::ChannelConstants;
 use std::sync::Arc;
 
-/// An ocean on a source: a row a day from 2000-01-01 (`julian`), a grid without coordinates, channels
-/// without units with these constants in their order, and the first channel's wet mask as that of the
-/// surface. Its fields are there to be changed.
+/// An ocean on a source: a row a day from 2000-01-01 (`julian`), a grid without coordinates,
+/// channels without units with these constants in their order, and the first channel's wet mask as
+/// that of the surface. Its fields are there to be changed.
 ///
 /// # Errors
 /// Another number of constants than channels, or none.

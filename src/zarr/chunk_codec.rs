@@ -2,8 +2,8 @@
 //!
 //! The usual codecs are decoded here, straight into the memory the values are wanted in, and never
 //! into more memory than the metadata promises, however damaged the bytes are. Everything else -
-//! filters, order F, codecs in another order - goes through zarrs and costs one buffer and one copy.
-//! To decode another codec directly, add a variant of [`Compression`], an arm in
+//! filters, order F, codecs in another order - goes through zarrs and costs one buffer and one
+//! copy. To decode another codec directly, add a variant of [`Compression`], an arm in
 //! [`DirectCodec::decompress`] and a file in `codec`.
 
 use crate::error::{Error, ErrorKind, Result};
@@ -113,8 +113,8 @@ impl ChunkCodec {
         )))
     }
 
-    /// Whether the stored bytes are the values as they lie in memory, so that any part of a chunk can
-    /// be read by itself.
+    /// Whether the stored bytes are the values as they lie in memory, so that any part of a chunk
+    /// can be read by itself.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(
             self,
@@ -145,8 +145,8 @@ impl ChunkCodec {
         }
     }
 
-    /// Decodes a chunk of `size` bytes to wherever that costs least: `encoded` itself, `scratch`, or
-    /// a buffer of its own.
+    /// Decodes a chunk of `size` bytes to wherever that costs least: `encoded` itself, `scratch`,
+    /// or a buffer of its own.
     ///
     /// # Errors
     /// As [`ChunkCodec::decode_into`].

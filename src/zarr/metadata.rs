@@ -1,7 +1,8 @@
 //! A Zarr group on disk: which arrays it holds and what their own metadata says, v2 or v3.
 //!
-//! The metadata beside each array is the truth. Consolidated metadata is a copy that goes stale when
-//! a store is appended to or repaired, so it is only compared, and a difference becomes a warning.
+//! The metadata beside each array is the truth. Consolidated metadata is a copy that goes stale
+//! when a store is appended to or repaired, so it is only compared, and a difference becomes a
+//! warning.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::zarr::files::storage::{LocalStorage, Presence};
@@ -130,6 +131,15 @@ impl ZarrGroup {
     }
 }
 
+/// Metadata as either format spells it.
+struct Written {
+    document: Value,
+    attributes: Map<String, Value>,
+    chunk: Option<Value>,
+    /// Dimension names, in the field that only v3 has.
+    names: Option<Value>,
+}
+
 impl ArrayMeta {
     fn read_v2(storage: &LocalStorage, name: &str) -> Result<Option<Self>> {
         let Some(document) = read_json(storage, &format!("{name}/.zarray"))? else {
@@ -140,8 +150,13 @@ impl ArrayMeta {
             Some(_) => return Err(metadata(storage, "attributes are no object").array(name)),
             None => Map::new(),
         };
-        let chunk = document.get("chunks").cloned();
-        Self::new(storage, name, document, attributes, chunk, None).map(Some)
+        let written = Written {
+            chunk: document.get("chunks").cloned(),
+            names: None,
+            document,
+            attributes,
+        };
+        Self::new(storage, name, written).map(Some)
     }
 
     fn read_v3(storage: &LocalStorage, name: &str) -> Result<Option<Self>> {
@@ -158,19 +173,22 @@ impl ArrayMeta {
         let grid = document.get("chunk_grid");
         let regular = grid.and_then(|g| g.get("name")).and_then(Value::as_str) == Some("regular");
         let chunk = grid.and_then(|g| g.pointer("/configuration/chunk_shape"));
-        let chunk = chunk.filter(|_| regular).cloned();
-        let names = document.get("dimension_names").cloned();
-        Self::new(storage, name, document, attributes, chunk, names).map(Some)
+        let written = Written {
+            chunk: chunk.filter(|_| regular).cloned(),
+            names: document.get("dimension_names").cloned(),
+            document,
+            attributes,
+        };
+        Self::new(storage, name, written).map(Some)
     }
 
-    fn new(
-        storage: &LocalStorage,
-        name: &str,
-        document: Value,
-        attributes: Map<String, Value>,
-        chunk: Option<Value>,
-        names: Option<Value>,
-    ) -> Result<Self> {
+    fn new(storage: &LocalStorage, name: &str, written: Written) -> Result<Self> {
+        let Written {
+            document,
+            attributes,
+            chunk,
+            names,
+        } = written;
         let bad = |what: &str| metadata(storage, what).array(name);
         let extents = |value: Option<&Value>| -> Option<Vec<u64>> {
             value?.as_array()?.iter().map(Value::as_u64).collect()
@@ -347,8 +365,8 @@ pub(crate) fn canonical_dtype(written: &str) -> &str {
     }
 }
 
-/// The name of a v3 codec, written as an object with a name or, where it has no configuration, as the
-/// name alone.
+/// The name of a v3 codec, written as an object with a name or, where it has no configuration, as
+/// the name alone.
 pub(crate) fn codec_name(codec: &Value) -> Option<&str> {
     match codec {
         Value::String(name) => Some(name),

@@ -13,17 +13,17 @@ const HEADER: usize = 16;
 /// Decodes into memory of exactly the decoded size.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): another encoded or decoded size than the header says, or bytes that the
-/// library refuses.
+/// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): another encoded or decoded size than the
+/// header says, or bytes that the library refuses.
 pub(crate) fn decode_into(encoded: &[u8], decoded: &mut [u8]) -> Result<()> {
     check_header(encoded, decoded.len())?;
     // One thread per chunk: the parallelism is across chunks, in the reader's pool.
     //
     // SAFETY: the library reads only the bytes that the header counts, and the header was just seen
-    // to count exactly those of `encoded`, which stay what they are while they are borrowed (of mapped
-    // files, `ReadMethod::Mmap` asks that of its user); it writes at most the size given, which is that of
-    // `decoded`, and promises memory safety for damaged input. The slices cannot overlap. This entry
-    // point uses no global state and needs no initialisation.
+    // to count exactly those of `encoded`, which stay what they are while they are borrowed (of
+    // mapped files, `ReadMethod::Mmap` asks that of its user); it writes at most the size given,
+    // which is that of `decoded`, and promises memory safety for damaged input. The slices cannot
+    // overlap. This entry point uses no global state and needs no initialisation.
     let written = unsafe {
         blosc_src::blosc_decompress_ctx(
             encoded.as_ptr().cast(),

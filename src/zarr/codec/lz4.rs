@@ -1,5 +1,5 @@
-//! The LZ4 codec of numcodecs, which zarrs lacks: four bytes of decoded size, little-endian, then one
-//! LZ4 block. Zarr v2 calls it `lz4`, v3 `numcodecs.lz4`.
+//! The LZ4 codec of numcodecs, which zarrs lacks: four bytes of decoded size, little-endian, then
+//! one LZ4 block. Zarr v2 calls it `lz4`, v3 `numcodecs.lz4`.
 
 use crate::error::Result;
 use crate::zarr::codec::size::corrupt;

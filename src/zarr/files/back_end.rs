@@ -1,8 +1,9 @@
-//! What every back end is: a way of reading chunk files. What a thread keeps for it, and its errors.
+//! What every back end is: a way of reading chunk files. What a thread keeps for it, and its
+//! errors.
 //!
-//! A chunk that is wanted whole is opened, read and closed by one call of its back end, so that a back
-//! end may make one system call of it, and none holds a descriptor longer than it must. A file that is
-//! read in parts is opened once.
+//! A chunk that is wanted whole is opened, read and closed by one call of its back end, so that a
+//! back end may make one system call of it, and none holds a descriptor longer than it must. A file
+//! that is read in parts is opened once.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::ReadMethod;

@@ -1,7 +1,7 @@
 //! Reads that go past the page cache (`O_DIRECT`): from the disk straight into memory.
 //!
-//! Offsets and lengths must be multiples of a block, and memory must be aligned. Where the memory that
-//! is wanted is so, whole blocks go straight to it and only the rest of the last one takes the
+//! Offsets and lengths must be multiples of a block, and memory must be aligned. Where the memory
+//! that is wanted is so, whole blocks go straight to it and only the rest of the last one takes the
 //! thread's own memory between; otherwise everything does.
 
 use crate::error::Result;
@@ -170,7 +170,8 @@ impl BackEnd for Direct {
         if read < buffer.len() && decode(&buffer[..read]).is_ok() {
             return Ok(Some(read as u64));
         }
-        // Damage, more than was thought likely, or a read that stopped early: once more, by its size.
+        // Damage, more than was thought likely, or a read that stopped early: once more, by its
+        // size.
         let size = size(&file).map_err(read_error)?;
         let length = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge.into());
         let bytes = length.and_then(|length| self.load(&file, 0, length, buffers));

@@ -1,8 +1,8 @@
 //! io_uring: open, read and close of a whole chunk as one chain of requests, in one system call.
 //!
-//! Every reader thread has a ring of its own. A chain is waited for before anything else happens, so
-//! at most one file per thread is being read, and memory is lent to the kernel only during a call.
-//! Files that are read in parts gain nothing from a ring: they are read as by the default.
+//! Every reader thread has a ring of its own. A chain is waited for before anything else happens,
+//! so at most one file per thread is being read, and memory is lent to the kernel only during a
+//! call. Files that are read in parts gain nothing from a ring: they are read as by the default.
 
 use crate::error::Result;
 use crate::options::ReadMethod;

@@ -1,4 +1,5 @@
-//! A file mapped into memory. Unsafe: whoever opens a store promises that its files stay as they are.
+//! A file mapped into memory. Unsafe: whoever opens a store promises that its files stay as they
+//! are.
 
 use crate::zarr::files::pread;
 #[cfg(target_os = "linux")]
@@ -54,9 +55,9 @@ impl Mapping {
         let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
         #[cfg(target_os = "linux")]
         if let Some(map) = self.map.as_ref().filter(|_| length > 0) {
-            // Asked for at once, and mapped by one system call instead of a page fault for every few
-            // pages. It is advice: a kernel before 5.14, which does not know the second, maps the
-            // pages one by one.
+            // Asked for at once, and mapped by one system call instead of a page fault for every
+            // few pages. It is advice: a kernel before 5.14, which does not know the second, maps
+            // the pages one by one.
             for advice in [Advice::WillNeed, Advice::PopulateRead] {
                 let _ = map.advise_range(advice, offset as usize, length);
             }
@@ -71,13 +72,14 @@ fn map(file: &File, length: usize, wanted: Wanted) -> io::Result<Mmap> {
     if wanted == Wanted::Whole {
         options.populate();
     }
-    // SAFETY: the file was seen to have `length` bytes. Nothing in this process writes to the files of
-    // a store, and `ReadMethod::Mmap` asks of its user that nobody else does while the store is open:
-    // then the bytes stay what they are for as long as the mapping is borrowed.
+    // SAFETY: the file was seen to have `length` bytes. Nothing in this process writes to the files
+    // of a store, and `ReadMethod::Mmap` asks of its user that nobody else does while the store is
+    // open: then the bytes stay what they are for as long as the mapping is borrowed.
     let map = unsafe { options.map(file) }?;
     #[cfg(target_os = "linux")]
     if wanted == Wanted::Parts {
-        // Otherwise a fault reads on into planes that nobody wants: cold, seven times the wall time.
+        // Otherwise a fault reads on into planes that nobody wants: cold, seven times the wall
+        // time.
         let _ = map.advise(Advice::Random);
     }
     Ok(map)

@@ -1,9 +1,9 @@
 //! Chunk files mapped into memory: compressed bytes are decoded where the page cache has them.
 //!
-//! What is saved is the copy out of the page cache; what it costs is a mapping and its removal, which
-//! all threads of the process notice. A file that somebody truncates while it is mapped ends the
-//! process with SIGBUS, and one that is rewritten changes under decoders that expect it to stay as it
-//! is: no library can turn that into an error, hence never the default.
+//! What is saved is the copy out of the page cache; what it costs is a mapping and its removal,
+//! which all threads of the process notice. A file that somebody truncates while it is mapped ends
+//! the process with SIGBUS, and one that is rewritten changes under decoders that expect it to stay
+//! as it is: no library can turn that into an error, hence never the default.
 
 use crate::error::Result;
 use crate::options::ReadMethod;

@@ -1,5 +1,5 @@
-//! One io_uring of one thread, and the chain of requests that reads a file. Unsafe: memory is lent to
-//! the kernel, and only while a call lasts.
+//! One io_uring of one thread, and the chain of requests that reads a file. Unsafe: memory is lent
+//! to the kernel, and only while a call lasts.
 
 use io_uring::squeue::Flags;
 use io_uring::types::{DestinationSlot, Fd, Fixed};
@@ -68,8 +68,8 @@ impl Ring {
                 .user_data(CLOSE as u64),
         ];
         // SAFETY: path, vectors and the memory they point to are borrowed until this function
-        // returns, and it returns only when all requests have completed (`finish`), or when none was
-        // handed to the kernel and the ring is never used again. Nothing between panics.
+        // returns, and it returns only when all requests have completed (`finish`), or when none
+        // was handed to the kernel and the ring is never used again. Nothing between panics.
         unsafe { self.ring.submission().push_multiple(&chain) }.map_err(io::Error::other)?;
         let results = self.finish()?;
         let outcome = |result: i32| match result {
@@ -83,8 +83,8 @@ impl Ring {
         outcome(results[READ]).map(Some)
     }
 
-    /// Hands the chain over and waits until every request has completed: whatever happens, the kernel
-    /// may write to the caller's memory until then.
+    /// Hands the chain over and waits until every request has completed: whatever happens, the
+    /// kernel may write to the caller's memory until then.
     fn finish(&mut self) -> io::Result<[i32; CHAIN]> {
         let mut results = [-libc::ECANCELED; CHAIN];
         let mut left = CHAIN;

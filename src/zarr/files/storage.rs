@@ -1,9 +1,9 @@
 //! Local storage for Zarr stores, read-only.
 //!
 //! zarrs reads metadata, coordinates and masks through it; the planes are read below zarrs, file by
-//! file, in one of several ways (`files`). "Not there" is told apart from every other failure, because
-//! only it may ever mean fill value; a permission, a directory in a chunk's place and a broken disk are
-//! errors. Nothing is created, locked or cached.
+//! file, in one of several ways (`files`). "Not there" is told apart from every other failure,
+//! because only it may ever mean fill value; a permission, a directory in a chunk's place and a
+//! broken disk are errors. Nothing is created, locked or cached.
 
 use super::pread;
 use crate::error::{Error, ErrorKind, Result};
