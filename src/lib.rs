@@ -77,6 +77,7 @@ mod options;
 pub mod order;
 pub mod plan;
 pub mod prepare;
+mod splitmix;
 pub mod store;
 mod sync;
 #[cfg(feature = "synth")]

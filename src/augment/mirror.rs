@@ -14,14 +14,15 @@ use burn::tensor::{Tensor, TensorData};
 /// Mirrors half of all batches at the equator: rows in reverse, masks with them, and northward
 /// components (`vo`, `tauvo`) with the other sign, in physical units.
 ///
-/// The equations of motion on a rotating sphere have this symmetry: the Coriolis parameter is odd in
-/// latitude, as northward velocities are. (A mirror at a meridian is not one: it would need a planet
-/// that turns the other way.) Coasts and seasons move along with the fields. What a network gets to
-/// know of the grid by itself, such as learned constants per cell, does not.
+/// The equations of motion on a rotating sphere have this symmetry: the Coriolis parameter is odd
+/// in latitude, as northward velocities are. (A mirror at a meridian is not one: it would need a
+/// planet that turns the other way.) Coasts and seasons move along with the fields. What a network
+/// gets to know of the grid by itself, such as learned constants per cell, does not.
 ///
 /// A northward channel of mean m and deviation s becomes `-x - 2 m / s` where its mirrored mask is
-/// wet; land keeps its value. Whether a batch is mirrored is the lowest bit of its first pick's key:
-/// a batch has one set of masks. [`ModelBatch::context`] goes on describing the store, unmirrored.
+/// wet; land keeps its value. Whether a batch is mirrored is the lowest bit of its first pick's
+/// key: a batch has one set of masks. [`ModelBatch::context`] goes on describing the store,
+/// unmirrored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EquatorMirror {
     northward: Vec<String>,

@@ -9,8 +9,8 @@ use crate::plan::roles::Role;
 use burn::tensor::{DType, Device, Int, Tensor};
 
 /// Adds independent, nearly normal noise to ocean cells of `input(0)`, in normalised units; so the
-/// first step of a rollout starts beside the truth and has to come back. Land, boundaries and labels
-/// (and with them the inputs of later steps) stay as they are.
+/// first step of a rollout starts beside the truth and has to come back. Land, boundaries and
+/// labels (and with them the inputs of later steps) stay as they are.
 ///
 /// Cell i of a pick's `(time*channel, y, x)` gets
 /// `deviation * (u0 + u1 + u2 + u3 - 2 * 65535) / (65536 / sqrt(3))`, where the u are four 16-bit

@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 /// Changes batches on their device, by the keys of their picks and nothing else.
 ///
-/// [`Noise`](crate::augment::Noise) draws for every pick. [`EquatorMirror`](crate::augment::EquatorMirror) moves masks,
-/// of which a batch has one set, so it draws once per batch, from the first pick's key: in every
-/// order but Samudra's a batch is the same whatever the world, so its draw is, too.
+/// [`Noise`](crate::augment::Noise) draws for every pick.
+/// [`EquatorMirror`](crate::augment::EquatorMirror) moves masks, of which a batch has one set, so
+/// it draws once per batch, from the first pick's key: in every order but Samudra's a batch is the
+/// same whatever the world, so its draw is, too.
 pub trait Transform: Send + Sync {
     /// Name and parameters. A saved state is refused under another one.
     fn name(&self) -> String;

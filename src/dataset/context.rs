@@ -67,8 +67,9 @@ impl BatchContext {
         self.units[channel].as_deref()
     }
 
-    /// Mean, standard deviation and wet mask `(y, x)` of a prognostic channel by its position in the
-    /// list (the label store's). A value x of a label is `x * std + mean` in the channel's unit.
+    /// Mean, standard deviation and wet mask `(y, x)` of a prognostic channel by its position in
+    /// the list (the label store's). A value x of a label is `x * std + mean` in the channel's
+    /// unit.
     ///
     /// # Panics
     /// When there is no such channel.

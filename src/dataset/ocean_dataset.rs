@@ -81,8 +81,8 @@ impl OceanDataset {
     /// The index space for a [`Schedule`](crate::Schedule): every source is a group of its own, so
     /// that no batch mixes sources, strides or grids.
     ///
-    /// Sorted ([`GroupOrder`](crate::order::GroupOrder)) they come by the grid `(ny, nx)` of their inputs,
-    /// smaller ones first, and on one grid as listed.
+    /// Sorted ([`GroupOrder`](crate::order::GroupOrder)) they come by the grid `(ny, nx)` of their
+    /// inputs, smaller ones first, and on one grid as listed.
     pub fn groups(&self) -> Groups {
         let data_set = |s: &Arc<Source>| {
             let PlaneShape { ny, nx } = s.context.shape();

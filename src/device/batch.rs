@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// One batch of rollout windows on a device, normalised and masked, float32.
 ///
-/// Axis order is `(batch, time*channel, y, x)` throughout: time-major, oldest first, channels in the
-/// order of the channel list. With history h there are `h + 1` times.
+/// Axis order is `(batch, time*channel, y, x)` throughout: time-major, oldest first, channels in
+/// the order of the channel list. With history h there are `h + 1` times.
 ///
 /// * [`input`](Self::input)`(k)`: prognostic channels at the input times of step k;
 /// * [`boundary`](Self::boundary)`(k)`: boundary channels at the same times;
@@ -98,7 +98,8 @@ impl ModelBatch {
         }
     }
 
-    /// A batch whose tensors are `f(role, step, tensor)`; `tensor` is `(batch, time*channel, y, x)`.
+    /// A batch whose tensors are `f(role, step, tensor)`; the tensor is
+    /// `(batch, time*channel, y, x)`.
     ///
     /// `f` sees the inputs that the batch holds, every boundary and every label. Inputs of later
     /// steps that are the labels of the steps before change with those.

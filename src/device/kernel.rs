@@ -1,6 +1,6 @@
 //! One kernel from raw to prepared planes: normalise in float32, select by the wet mask, gather
-//! rows, cast. The arithmetic is that of [`prepare`](crate::prepare::arithmetic), whose tensor operations stay
-//! as the reference and serve devices without CubeCL.
+//! rows, cast. The arithmetic is that of [`prepare`](crate::prepare::arithmetic), whose tensor
+//! operations stay as the reference and serve devices without CubeCL.
 //!
 //! The grid of cubes is (cells of a plane, channels, rows), so a position is known without a
 //! division, and every index is below the length of a buffer, whose length chooses between 32 and
@@ -125,8 +125,8 @@ impl KernelConstants {
         }
     }
 
-    /// Prepares uploaded planes, or gathers those that the host has prepared: `(row, channel, y, x)`,
-    /// the rows that were asked for at the upload.
+    /// Prepares uploaded planes, or gathers those that the host has prepared:
+    /// `(row, channel, y, x)`, the rows that were asked for at the upload.
     ///
     /// Runs on the stream of this thread, which has to be the consumer's: under fusion a tensor
     /// belongs to the stream of the thread that made it.

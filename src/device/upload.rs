@@ -234,9 +234,9 @@ fn upload(device: &CubeDevice, group: HostGroup, log: &BatchLog) -> Result<RawGr
     // Waits on this thread, and reports a failed copy.
     let copied = block_on(client.sync_buffers([&raw.planes.handle, &raw.rows.handle]));
     copied.map_err(|e| failed(format!("{e:?}")))?;
-    // CubeCL keeps host buffers in two lists: a flush frees the second and moves up the first. A copy
-    // of more than 10 MiB has flushed once by itself, a smaller one has not: two flushes free either.
-    // All fences have passed, so nothing is waited for.
+    // CubeCL keeps host buffers in two lists: a flush frees the second and moves up the first. A
+    // copy of more than 10 MiB has flushed once by itself, a smaller one has not: two flushes free
+    // either. All fences have passed, so nothing is waited for.
     for _ in 0..2 {
         client.flush().map_err(|e| failed(format!("{e:?}")))?;
     }

@@ -1,5 +1,5 @@
-//! The allocators behind a [`HostPool`](crate::host::HostPool): ordinary memory, and memory that the CUDA
-//! driver has page-locked.
+//! The allocators behind a [`HostPool`](crate::host::HostPool): ordinary memory, and memory that
+//! the CUDA driver has page-locked.
 
 use crate::error::{Error, ErrorKind, Result};
 use burn_std::AllocationProperty;

@@ -110,7 +110,8 @@ impl KeptRows {
         }
 
         let cells = source.shape().cells();
-        // First what is there, so that its memory is free for what comes: the bound holds throughout.
+        // First what is there, so that its memory is free for what comes: the bound holds
+        // throughout.
         self.serve(request, cells, sink)?;
         let gone: Vec<usize> = self.rows.keys().copied().filter(|r| !wanted(r)).collect();
         let gone = gone.iter().filter_map(|row| self.rows.remove(row));

@@ -12,8 +12,8 @@ const POISON: u8 = 0xff;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoisonedMemory<A>(pub A);
 
-// SAFETY: the contract is that of the inner allocator, which does all the work; `came_home` is called
-// while nobody else can reach the memory.
+// SAFETY: the contract is that of the inner allocator, which does all the work; `came_home` is
+// called while nobody else can reach the memory.
 unsafe impl<A: HostAllocator> HostAllocator for PoisonedMemory<A> {
     fn allocate(&self, bytes: usize) -> Result<NonNull<u8>> {
         self.0.allocate(bytes)

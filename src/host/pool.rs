@@ -174,15 +174,16 @@ impl HostPool {
         self.lease_for(len, "an unnamed lease")
     }
 
-    /// Leases room for `len` float32 values. Contents are whatever the last lease left. `purpose` says
-    /// what they are, `boundary planes of batch 7`, in the error of a lease that waits in vain.
+    /// Leases room for `len` float32 values. Contents are whatever the last lease left. `purpose`
+    /// says what they are, `boundary planes of batch 7`, in the error of a lease that waits in
+    /// vain.
     ///
     /// The smallest free buffer that is large enough, and at most twice as large, is taken; else a
     /// new one is allocated, in place of a free one that is a little too small, if there is one.
     ///
     /// # Errors
-    /// The limit stayed reached for the whole timeout (the error names the oldest leases and says who
-    /// has them), or the allocator refused.
+    /// The limit stayed reached for the whole timeout (the error names the oldest leases and says
+    /// who has them), or the allocator refused.
     pub fn lease_for(
         &self,
         len: usize,

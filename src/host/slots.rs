@@ -8,8 +8,9 @@
 //!                                               └── freed by the next caller that allocates
 //! ```
 //!
-//! A buffer is in one of the lists or with a leaseholder, never both: it moves. What a buffer is does
-//! not matter here, only its size; memory is touched outside the lock by whoever has the buffer.
+//! A buffer is in one of the lists or with a leaseholder, never both: it moves. What a buffer is
+//! does not matter here, only its size; memory is touched outside the lock by whoever has the
+//! buffer.
 
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait, wait_timeout};
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! How far a loader is: whose batches count, and from where the next pass starts.
 //!
-//! A loader, its copies on other devices and its slices share one [`Latest`]. The iterator made last
-//! speaks for all of them; one made earlier that is still in use does not move the loader's place.
+//! A loader, its copies on other devices and its slices share one [`Latest`]. The iterator made
+//! last speaks for all of them; one made earlier that is still in use does not move the loader's
+//! place.
 
 use crate::loader::cursor::Cursor;
 use crate::loader::slices::SliceSet;

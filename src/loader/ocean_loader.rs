@@ -40,8 +40,8 @@ use std::sync::{Arc, OnceLock};
 ///
 /// # Interruption
 /// [`state`](Self::state) says how far the loader is, [`resume`](Self::resume) goes on from there:
-/// in the middle of an epoch, with batch after batch as if nothing had happened, whatever the number
-/// of threads and the prefetch depth are now.
+/// in the middle of an epoch, with batch after batch as if nothing had happened, whatever the
+/// number of threads and the prefetch depth are now.
 ///
 /// ```
 /// # use burn::data::dataloader::DataLoader;
@@ -160,12 +160,12 @@ impl OceanLoader {
     }
 
     /// Delivers every window `picks` times per epoch, each time changed by `transform` in another
-    /// way: pick p of window w is item `w * picks + p` of the schedule, which is made anew over that
-    /// many items. Call it before [`resume`](Self::resume).
+    /// way: pick p of window w is item `w * picks + p` of the schedule, which is made anew over
+    /// that many items. Call it before [`resume`](Self::resume).
     ///
     /// Order, sharding and resuming are those of any schedule, and each pick has a key that depends
-    /// on seed, epoch, window and pick alone ([`Pick`](crate::order::Pick)). A plane that several picks of
-    /// a batch show is still read once.
+    /// on seed, epoch, window and pick alone ([`Pick`](crate::order::Pick)). A plane that several
+    /// picks of a batch show is still read once.
     ///
     /// # Errors
     /// No pick, a transform that cannot serve the data set, or a loader that has been resumed.
@@ -380,12 +380,12 @@ impl DataLoader<ModelBatch> for OceanLoader {
     }
 
     /// The share of one of n devices, as Burn's multi-device strategies cut them: n equal slices,
-    /// all made before one of them is iterated. Each epoch is shuffled as a whole and then dealt out
-    /// batch by batch, so shares are disjoint, of equal length, and other ones in every epoch. With
-    /// fewer windows than devices some are drawn twice.
+    /// all made before one of them is iterated. Each epoch is shuffled as a whole and then dealt
+    /// out batch by batch, so shares are disjoint, of equal length, and other ones in every epoch.
+    /// With fewer windows than devices some are drawn twice.
     ///
-    /// When a slice fails at some batch, the others deliver what comes before it, and fail there too
-    /// (or, where they are ahead, at their next batch); all stay failed.
+    /// When a slice fails at some batch, the others deliver what comes before it, and fail there
+    /// too (or, where they are ahead, at their next batch); all stay failed.
     ///
     /// Slices that are no such n make passes that consist of that error.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<ModelBatch>> {

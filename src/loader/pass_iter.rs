@@ -140,7 +140,8 @@ impl PassIter {
         }
         let batch = batch?;
         if let BatchFeed::Queue(queue) = &self.feed {
-            // Only now: on the device's one runner the next upload would delay this batch's kernels.
+            // Only now: on the device's one runner the next upload would delay this batch's
+            // kernels.
             queue.start_next();
         }
         self.counters.delivered(&delivered);

@@ -1,5 +1,5 @@
-//! Threads of passes: one per iterator alive at the same time, kept between passes, because a thread
-//! keeps its stream on a device.
+//! Threads of passes: one per iterator alive at the same time, kept between passes, because a
+//! thread keeps its stream on a device.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
@@ -33,8 +33,8 @@ impl Drop for Busy {
 }
 
 impl PassThreads {
-    /// Runs `work` on an idle thread, or on a new one. What `work` returns is dropped when the thread
-    /// is idle again: whoever waits for that finds the thread free.
+    /// Runs `work` on an idle thread, or on a new one. What `work` returns is dropped when the
+    /// thread is idle again: whoever waits for that finds the thread free.
     ///
     /// # Errors
     /// No thread can be started, or an idle one has died.

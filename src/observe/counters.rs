@@ -34,8 +34,8 @@ pub struct LoaderCounters {
     /// Bytes that the device has been given, for delivered and abandoned batches, and for the one
     /// that is ahead.
     pub bytes_uploaded: u64,
-    /// Copies to the device that were made of them: one per read group, or per tensor on a CPU device,
-    /// where Burn takes the buffer itself and nothing is copied.
+    /// Copies to the device that were made of them: one per read group, or per tensor on a CPU
+    /// device, where Burn takes the buffer itself and nothing is copied.
     pub uploads: u64,
     /// Seconds the reader spent reading and preparing.
     pub read_seconds: f64,

@@ -6,7 +6,8 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
-/// What a store's contents look like, in a few words: one digest (128 bits, hex) for each named part.
+/// What a store's contents look like, in a few words: one digest (128 bits, hex) for each named
+/// part.
 ///
 /// Two stores that differ in a part differ in its digest, but for accidents; it is no protection
 /// against forgery. Digests depend on the values alone: not on the platform, nor on this crate's
@@ -82,8 +83,8 @@ impl FingerprintBuilder {
     }
 }
 
-/// One part of a [`FingerprintBuilder`]. Each value goes in with its type and length, so that no two
-/// sequences of calls feed the same bytes.
+/// One part of a [`FingerprintBuilder`]. Each value goes in with its type and length, so that no
+/// two sequences of calls feed the same bytes.
 #[derive(Default)]
 pub struct FingerprintPart(SipHasher13);
 

@@ -11,8 +11,9 @@ pub(crate) const MAX_WINDOWS: u64 = u64::MAX / 4;
 
 /// Which windows there are, and which may share a batch.
 ///
-/// Windows are numbered `0..windows()`. Each belongs to one group; a batch never mixes groups. Groups
-/// are in first-seen order; [`Order::Samudra`](crate::Order::Samudra) may ask for them sorted by key instead.
+/// Windows are numbered `0..windows()`. Each belongs to one group; a batch never mixes groups.
+/// Groups are in first-seen order; [`Order::Samudra`](crate::Order::Samudra) may ask for them
+/// sorted by key instead.
 ///
 /// ```
 /// use burn_om4::order::Groups;
@@ -147,108 +148,4 @@ pub enum GroupOrder {
     Sorted,
     /// As the data sets list them: Samudra's shard branch, where every shard is a group.
     FirstSeen,
-}
-
-/// The groups in the order a schedule takes them, cut into batches.
-#[derive(Debug)]
-pub(crate) struct BatchedGroups {
-    pub(crate) parts: Vec<BatchedGroup>,
-    pub(crate) batch_size: u64,
-    /// Batches in all parts.
-    pub(crate) batches: u64,
-}
-
-/// One group's windows, numbered from 0 within the group, and its batches.
-#[derive(Debug)]
-pub(crate) struct BatchedGroup {
-    /// (number within the group of the range's first window, range), ascending.
-    ranges: Vec<(u64, Range<u64>)>,
-    pub(crate) windows: u64,
-    pub(crate) batches: u64,
-    /// Batches in the parts before.
-    pub(crate) first_batch: u64,
-}
-
-impl BatchedGroups {
-    pub(crate) fn new(
-        groups: &Groups,
-        order: GroupOrder,
-        batch_size: u64,
-        drop_last: bool,
-    ) -> Self {
-        let mut ordered: Vec<&Group> = groups.groups.iter().collect();
-        if order == GroupOrder::Sorted {
-            ordered.sort_by_key(|g| g.sorted_place);
-        }
-        let mut batches = 0;
-        let part = |group: &Group| {
-            let mut windows = 0;
-            let mut ranges = Vec::with_capacity(group.ranges.len());
-            for range in &group.ranges {
-                ranges.push((windows, range.clone()));
-                windows += range.end - range.start;
-            }
-            let first_batch = batches;
-            let own = if drop_last {
-                windows / batch_size
-            } else {
-                windows.div_ceil(batch_size)
-            };
-            batches += own;
-            BatchedGroup {
-                ranges,
-                windows,
-                batches: own,
-                first_batch,
-            }
-        };
-        let parts = ordered.into_iter().map(part).collect();
-        Self {
-            parts,
-            batch_size,
-            batches,
-        }
-    }
-
-    /// The part a batch is of, and its number there. `batch < self.batches`.
-    pub(crate) fn locate(&self, batch: u64) -> (usize, u64) {
-        // BatchedGroups without a batch share their first_batch with the next one, which comes out here.
-        let part = self.parts.partition_point(|p| p.first_batch <= batch) - 1;
-        (part, batch - self.parts[part].first_batch)
-    }
-
-    /// Slot `slot` of the even mixture of all parts, as [`BatchedGroups::locate`].
-    ///
-    /// Each part in turn takes its share of the slots that the parts before have left: of `rest`
-    /// slots, `batches` in evenly spaced places.
-    pub(crate) fn interleave(&self, mut slot: u64) -> (usize, u64) {
-        let mut rest = self.batches;
-        for (i, part) in self.parts.iter().enumerate() {
-            let share = |slots: u64| {
-                (u128::from(slots) * u128::from(part.batches) / u128::from(rest.max(1))) as u64
-            };
-            let before = share(slot);
-            if share(slot + 1) > before {
-                return (i, before);
-            }
-            slot -= before;
-            rest -= part.batches;
-        }
-        unreachable!("the last part takes every slot that is left")
-    }
-
-    /// Where in its part batch `number` lies.
-    pub(crate) fn places(&self, part: usize, number: u64) -> Range<u64> {
-        let start = number * self.batch_size;
-        start..(start.saturating_add(self.batch_size)).min(self.parts[part].windows)
-    }
-}
-
-impl BatchedGroup {
-    /// The window at `place < self.windows`. O(log ranges).
-    pub(crate) fn window(&self, place: u64) -> u64 {
-        let at = self.ranges.partition_point(|(first, _)| *first <= place) - 1;
-        let (first, range) = &self.ranges[at];
-        range.start + (place - first)
-    }
 }

@@ -4,7 +4,9 @@
 //!  ScheduleOptions + Groups ──▶ Schedule ──▶ Epoch ──▶ the windows of batch k
 //! ```
 
+pub(crate) mod batched_groups;
 pub(crate) mod cpython_random;
+pub(crate) mod draw;
 pub(crate) mod fingerprint;
 pub(crate) mod groups;
 pub(crate) mod options;

@@ -29,9 +29,9 @@ pub enum Order {
     /// * between the first and the last window of a pool at most `p * b` windows come, from at most
     ///   p blocks: that bounds what a cache has to hold;
     /// * two windows of a batch inside one pool are from one block with probability
-    ///   `(b - 1) / (p * b - 1)`; under a full shuffle it is `(b - 1) / (n - 1)`. The batch mean of a
-    ///   quantity that is constant inside blocks has about `1 + (size - 1) * (b - 1) / (p * b - 1)`
-    ///   times the variance of that of independent draws: choose p well above the batch size;
+    ///   `(b - 1) / (p * b - 1)`; under a full shuffle it is `(b - 1) / (n - 1)`. The batch mean of
+    ///   a quantity that is constant inside blocks has about `1 + (size - 1) * (b - 1) / (p * b -
+    ///   1)` times the variance of that of independent draws: choose p well above the batch size;
     /// * blocks begin at the same windows in every epoch, which blocks share a pool does not.
     ///
     /// With several groups their batches are interleaved evenly, in proportion to their numbers,
@@ -49,8 +49,8 @@ pub enum Order {
     /// The distributed sampler cuts batches of consecutive windows, never shuffles inside them, and
     /// fills a round of `world` batches from one group; what is missing in a group's last round is
     /// drawn again from that group (shuffled first, if `shuffle`, and repeated if need be), or the
-    /// round is dropped by `drop_last`. So a rank's windows are the same ones in every epoch, but for
-    /// padding: only their batches' order changes.
+    /// round is dropped by `drop_last`. So a rank's windows are the same ones in every epoch, but
+    /// for padding: only their batches' order changes.
     Samudra {
         /// As in training; validation under several processes does not shuffle.
         shuffle: bool,
@@ -60,6 +60,16 @@ pub enum Order {
     /// These batches in this order, in every epoch. No batch is longer than the batch size; short
     /// ones are kept, and `drop_last` acts on the last round only.
     Custom(Vec<Vec<u64>>),
+}
+
+impl Order {
+    /// The batches of a custom order; none of any other.
+    pub(crate) fn listed(&self) -> &[Vec<u64>] {
+        match self {
+            Self::Custom(batches) => batches,
+            _ => &[],
+        }
+    }
 }
 
 impl fmt::Display for Order {

@@ -1,5 +1,7 @@
 //! Shuffles without a table: keyed permutations of `0..n` that answer for one position at a time.
 
+use crate::splitmix::SplitMix64;
+
 /// Where the pseudorandom numbers of a shuffle come from: a tree of keys, one per use.
 #[derive(Clone, Copy)]
 pub(crate) struct Key(u64);
@@ -21,20 +23,16 @@ impl Key {
     }
 }
 
-/// The output function of SplitMix64 (Steele, Lea and Flood 2014), a bijection of 64-bit words. The
-/// increment comes first so that 0 is no fixed point.
+/// Mixes the bits of a word, as a bijection: the first number of SplitMix64 from there.
 fn mix(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    SplitMix64::new(word).next_u64()
 }
 
 /// A keyed permutation of `0..n`: the swap-or-not shuffle of Hoang, Morris and Rogaway (CRYPTO
 /// 2012), made for domains of any size, small ones included.
 ///
-/// Each round pairs every `x` with `pivot - x mod n` and swaps the pair or not by one keyed bit that
-/// both members agree on. Rounds undo themselves, so the inverse runs them backwards.
+/// Each round pairs every `x` with `pivot - x mod n` and swaps the pair or not by one keyed bit
+/// that both members agree on. Rounds undo themselves, so the inverse runs them backwards.
 #[derive(Clone)]
 pub(crate) struct Permutation {
     n: u64,
@@ -230,7 +228,8 @@ mod tests {
         assert!(statistic < 49.7, "{statistic}");
     }
 
-    /// Each window falls into each tenth of the pass equally often, and so do neighbours' distances.
+    /// Each window falls into each tenth of the pass equally often, and so do neighbours'
+    /// distances.
     #[test]
     fn places_and_distances_are_uniform() {
         let (n, passes) = (50u64, 4000u64);

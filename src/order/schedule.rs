@@ -11,20 +11,20 @@
 //! data sets are listed.
 //!
 //! # From an order to the batches of a rank
-//! Every order but [`Order::Samudra`] makes one list of batches per epoch, each from one group. Step
-//! `k` of rank `r` is batch `k * world + r` of that list. Where the list does not fill the last
-//! round, `drop_last` drops that round; otherwise the ranks left over draw again from the beginning
-//! of the same list (over and over where the list is shorter than a round). So all ranks take the
-//! same number of steps, for every length and world.
+//! Every order but [`Order::Samudra`] makes one list of batches per epoch, each from one group.
+//! Step `k` of rank `r` is batch `k * world + r` of that list. Where the list does not fill the
+//! last round, `drop_last` drops that round; otherwise the ranks left over draw again from the
+//! beginning of the same list (over and over where the list is shorter than a round). So all ranks
+//! take the same number of steps, for every length and world.
 //!
 //! A group whose length is not a multiple of the batch size has one short batch: `drop_last` drops
 //! it too. Which windows it holds changes with the epoch in shuffled orders.
 
 use crate::error::{Error, Result};
-use crate::order::groups::{BatchedGroups, GroupOrder, Groups};
+use crate::order::batched_groups::BatchedGroups;
+use crate::order::draw::Draw;
+use crate::order::groups::{GroupOrder, Groups};
 use crate::order::options::{Order, ScheduleOptions, Shard, check};
-use crate::order::permutation::{BlockShuffle, Key, Permutation};
-use crate::order::samudra::SamudraPass;
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub struct Schedule(Arc<Inner>);
 struct Inner {
     spec: ScheduleOptions,
     groups: Groups,
-    parts: BatchedGroups,
+    batched: BatchedGroups,
     steps: u64,
 }
 
@@ -72,7 +72,7 @@ impl Schedule {
             Order::Samudra { groups, .. } => groups,
             _ => GroupOrder::FirstSeen,
         };
-        let parts = BatchedGroups::new(&groups, group_order, batch_size, spec.drop_last);
+        let batched = BatchedGroups::new(&groups, group_order, batch_size, spec.drop_last);
         let rounds = |batches: u64| {
             if spec.drop_last {
                 batches / world
@@ -81,14 +81,14 @@ impl Schedule {
             }
         };
         let steps = match &spec.order {
-            Order::Samudra { .. } => parts.parts.iter().map(|p| rounds(p.batches)).sum(),
+            Order::Samudra { .. } => batched.groups.iter().map(|g| rounds(g.batches)).sum(),
             Order::Custom(batches) => rounds(batches.len() as u64),
-            Order::Sequential | Order::Shuffled | Order::Blocks { .. } => rounds(parts.batches),
+            Order::Sequential | Order::Shuffled | Order::Blocks { .. } => rounds(batched.batches),
         };
         Ok(Self(Arc::new(Inner {
             spec,
             groups,
-            parts,
+            batched,
             steps,
         })))
     }
@@ -111,30 +111,7 @@ impl Schedule {
     /// The batches of an epoch. O(log n) for n windows and one group (O(groups * log n) for more);
     /// O(n) for [`Order::Samudra`].
     pub fn epoch(&self, epoch: u64) -> Epoch {
-        let Inner { spec, parts, .. } = &*self.0;
-        let key = Key::of_pass(spec.seed, epoch);
-        let keyed = || parts.parts.iter().zip(1..);
-        let draw = match &spec.order {
-            Order::Sequential => Draw::Sequential,
-            Order::Shuffled => Draw::Shuffled {
-                // One group's windows are in random order as it is, and left in place its order
-                // does not depend on the batch size.
-                batches: (parts.parts.len() > 1)
-                    .then(|| Permutation::new(key.child(0), parts.batches)),
-                windows: keyed()
-                    .map(|(p, tag)| Permutation::new(key.child(tag), p.windows))
-                    .collect(),
-            },
-            Order::Blocks { block, pool } => Draw::Blocks(
-                keyed()
-                    .map(|(p, tag)| BlockShuffle::new(key.child(tag), p.windows, *block, *pool))
-                    .collect(),
-            ),
-            Order::Samudra { shuffle, .. } => {
-                Draw::Samudra(SamudraPass::new(spec, parts, *shuffle, epoch))
-            }
-            Order::Custom(_) => Draw::Custom,
-        };
+        let draw = Draw::new(&self.0.spec, &self.0.batched, epoch);
         Epoch {
             schedule: self.clone(),
             number: epoch,
@@ -143,7 +120,7 @@ impl Schedule {
     }
 
     /// The part of this schedule that one of several devices takes: as if the world were `count`
-    /// times as large. BatchedGroups are disjoint (but for padding) and equally long, and a shuffled order
+    /// times as large. Parts are disjoint (but for padding) and equally long, and a shuffled order
     /// deals all windows anew in every epoch ([`Order::Samudra`] does not).
     ///
     /// ```
@@ -177,17 +154,6 @@ pub struct Epoch {
     schedule: Schedule,
     number: u64,
     draw: Arc<Draw>,
-}
-
-enum Draw {
-    Sequential,
-    Shuffled {
-        batches: Option<Permutation>,
-        windows: Vec<Permutation>,
-    },
-    Blocks(Vec<BlockShuffle>),
-    Samudra(SamudraPass),
-    Custom,
 }
 
 impl fmt::Debug for Epoch {
@@ -227,48 +193,13 @@ impl Epoch {
     /// `k` is not below [`Epoch::len`].
     pub fn batch(&self, k: u64) -> Vec<u64> {
         let Inner {
-            spec, parts, steps, ..
+            spec,
+            batched,
+            steps,
+            ..
         } = &*self.schedule.0;
         assert!(k < *steps, "batch {k} of an epoch of {steps} batches");
-        // The slot in the list that all ranks share, and for padding the beginning again.
-        let slot = |batches: u64| (k * spec.world as u64 + spec.rank as u64) % batches;
-        let slot_of_parts = || slot(parts.batches);
-        match &*self.draw {
-            Draw::Sequential => {
-                let (i, number) = parts.locate(slot_of_parts());
-                let part = &parts.parts[i];
-                parts.places(i, number).map(|p| part.window(p)).collect()
-            }
-            Draw::Shuffled { batches, windows } => {
-                let slot = slot_of_parts();
-                let batch = batches.as_ref().map_or(slot, |b| b.apply(slot));
-                let (i, number) = parts.locate(batch);
-                let (part, order) = (&parts.parts[i], &windows[i]);
-                let window = |place| part.window(order.apply(place));
-                parts.places(i, number).map(window).collect()
-            }
-            Draw::Blocks(shuffles) => {
-                let (i, number) = parts.interleave(slot_of_parts());
-                let (part, shuffle) = (&parts.parts[i], &shuffles[i]);
-                let places = parts.places(i, number);
-                let mut pool = shuffle.pool_at(places.start);
-                let window = |place| {
-                    if !pool.holds(place) {
-                        pool = shuffle.pool_at(place);
-                    }
-                    part.window(shuffle.apply(&pool, place))
-                };
-                places.map(window).collect()
-            }
-            Draw::Samudra(pass) => {
-                let (i, number) = parts.locate(pass.batch(k));
-                pass.windows(parts, i, parts.places(i, number))
-            }
-            Draw::Custom => match &spec.order {
-                Order::Custom(batches) => batches[slot(batches.len() as u64) as usize].clone(),
-                _ => unreachable!("only a custom order draws from one"),
-            },
-        }
+        self.draw.batch(spec, batched, k)
     }
 
     /// Batch `k` and all that follow.

@@ -120,8 +120,8 @@ impl LoaderState {
         serde_json::from_str(text).map_err(refused)
     }
 
-    /// Where a run with this schedule and store goes on. An epoch that was delivered to its end gives
-    /// batch 0 of the next one.
+    /// Where a run with this schedule and store goes on. An epoch that was delivered to its end
+    /// gives batch 0 of the next one.
     ///
     /// # Errors
     /// Anything in the table above that forbids it, named with what was saved and what is there.
@@ -153,19 +153,11 @@ impl LoaderState {
                     .found(self.delivered),
             );
         }
-        let next_epoch = || {
-            let epoch = self
-                .epoch
-                .checked_add(1)
-                .ok_or_else(|| Error::config("no epoch follows the saved one").found(self.epoch))?;
-            let delivered = 0;
-            Ok(Position { epoch, delivered })
-        };
         let rebatched = self.batch_size != spec.batch_size;
         let resized = self.world != spec.world;
         if !rebatched && !resized {
             return match self.delivered {
-                d if d == saved.steps() => next_epoch(),
+                d if d == saved.steps() => self.next_epoch(),
                 _ => Ok(self.position()),
             };
         }
@@ -180,30 +172,47 @@ impl LoaderState {
             same("batch size", &self.batch_size, &spec.batch_size)?;
         }
         if self.delivered == saved.steps() {
-            return next_epoch();
+            return self.next_epoch();
         }
+        self.in_rounds_of(schedule)
+    }
+
+    fn next_epoch(&self) -> Result<Position> {
+        let epoch = self.epoch.checked_add(1);
+        let epoch = epoch
+            .ok_or_else(|| Error::config("no epoch follows the saved one").found(self.epoch))?;
+        Ok(Position {
+            epoch,
+            delivered: 0,
+        })
+    }
+
+    /// The position within its epoch, counted in rounds of another batch size or world.
+    fn in_rounds_of(&self, schedule: &Schedule) -> Result<Position> {
+        let options = schedule.options();
         // Short batches and padding are in the last round, and that one is not among the delivered.
         // With several groups the batches are of one size on both sides, and count as if all full.
         let round = |batch_size: usize, world: usize| batch_size as u128 * world as u128;
         let delivered = u128::from(self.delivered) * round(self.batch_size, self.world);
-        let new_round = round(spec.batch_size, spec.world);
+        let new_round = round(options.batch_size, options.world);
         if delivered % new_round != 0 {
             return Err(Error::config(
                 "the saved state is not between two rounds of this batch size and world",
             )
             .expected(format!(
-                "a divisor of the {delivered} windows delivered ({} batches of {} on each of {} ranks)",
+                "a divisor of the {delivered} windows delivered ({} batches of {} on each of {} \
+                 ranks)",
                 self.delivered, self.batch_size, self.world
             ))
             .found(format!(
                 "{new_round} (batches of {} on {} ranks)",
-                spec.batch_size, spec.world
+                options.batch_size, options.world
             )));
         }
         let delivered = (delivered / new_round) as u64;
         if delivered >= schedule.steps() {
             // What this batch size would still have delivered, it drops.
-            return next_epoch();
+            return self.next_epoch();
         }
         Ok(Position {
             epoch: self.epoch,

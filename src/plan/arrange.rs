@@ -132,7 +132,8 @@ mod tests {
         ) {
             let inputs = if all { Inputs::All } else { Inputs::First };
             let (plan, a, fields) = arranged(steps, &starts, inputs);
-            for (fields, expected) in fields.iter().zip([&plan.gathers.input, &plan.gathers.label]) {
+            let planned = [&plan.gathers.input, &plan.gathers.label];
+            for (fields, expected) in fields.iter().zip(planned) {
                 for (found, expected) in fields.iter().zip(expected) {
                     let shown: Vec<u32> = found.rows.iter().map(|&r| a.rows[r as usize]).collect();
                     prop_assert_eq!(&shown, &expected.rows);
@@ -141,7 +142,8 @@ mod tests {
             }
             let mut rows = a.rows.clone();
             rows.sort_unstable();
-            prop_assert_eq!(rows, (0..plan.groups.prognostic.rows.len() as u32).collect::<Vec<_>>());
+            let unique = plan.groups.prognostic.rows.len() as u32;
+            prop_assert_eq!(rows, (0..unique).collect::<Vec<_>>());
         }
     }
 }

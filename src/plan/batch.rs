@@ -97,8 +97,8 @@ impl BatchPlan {
     ///
     /// # Errors
     /// [`ErrorKind::Config`]: what [`WindowOptions::validate`] refuses, no starts, no prognostic
-    /// channels, or numbers that overflow: a row beyond `usize`, more than `u32::MAX` (sample, step,
-    /// time) triples, planes beyond `usize`.
+    /// channels, or numbers that overflow: a row beyond `usize`, more than `u32::MAX` (sample,
+    /// step, time) triples, planes beyond `usize`.
     pub fn new(
         spec: &WindowOptions,
         starts: &[usize],

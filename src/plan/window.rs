@@ -42,8 +42,8 @@ pub struct WindowOptions {
     /// Rows from one window's start to the next one's, at least 1, counted anew in each segment.
     /// Default 1: every possible window.
     pub start_every: usize,
-    /// Explicit first rows (absolute rows of the store) instead of every `start_every`-th one. Their
-    /// order is kept, and a row may be repeated.
+    /// Explicit first rows (absolute rows of the store) instead of every `start_every`-th one.
+    /// Their order is kept, and a row may be repeated.
     pub starts: Option<Vec<usize>>,
 }
 
@@ -165,11 +165,11 @@ impl WindowOptions {
     }
 
     /// First rows of all windows that lie wholly inside one of `segments` (absolute rows, such as
-    /// [`TimeAxis::segments`](crate::ocean::TimeAxis::segments) gives), segment after segment, or the
-    /// explicit ones.
+    /// [`TimeAxis::segments`](crate::ocean::TimeAxis::segments) gives), segment after segment, or
+    /// the explicit ones.
     ///
-    /// Empty when every segment is shorter than [`span`](Self::span); whoever builds a data set from
-    /// it says so.
+    /// Empty when every segment is shorter than [`span`](Self::span); whoever builds a data set
+    /// from it says so.
     ///
     /// # Errors
     /// What [`validate`](Self::validate) refuses, and the first explicit start whose window is not

@@ -44,8 +44,8 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Prepares one raw plane, `(y, x)` in C order, in place, in one pass, and counts the NaN that it
-    /// held in the ocean.
+    /// Prepares one raw plane, `(y, x)` in C order, in place, in one pass, and counts the NaN that
+    /// it held in the ocean.
     ///
     /// # Panics
     /// When `plane` and the mask differ in length.

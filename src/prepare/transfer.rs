@@ -4,8 +4,8 @@ use crate::prepare::precision::Precision;
 #[cfg(feature = "cube")]
 use burn::tensor::DType;
 
-/// What crosses to a device that is not a CPU. (To a CPU device nothing crosses: planes are prepared
-/// in the batch's own memory.)
+/// What crosses to a device that is not a CPU. (To a CPU device nothing crosses: planes are
+/// prepared in the batch's own memory.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transfer {
