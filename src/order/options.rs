@@ -30,8 +30,8 @@ pub enum Order {
     ///   p blocks: that bounds what a cache has to hold;
     /// * two windows of a batch inside one pool are from one block with probability
     ///   `(b - 1) / (p * b - 1)`; under a full shuffle it is `(b - 1) / (n - 1)`. The batch mean of
-    ///   a quantity that is constant inside blocks has about `1 + (size - 1) * (b - 1) / (p * b -
-    ///   1)` times the variance of that of independent draws: choose p well above the batch size;
+    ///   a quantity that is constant inside blocks has about
+    ///   `1 + (size - 1) * (b - 1) / (p * b - 1)` times the variance of that of independent draws: choose p well above the batch size;
     /// * blocks begin at the same windows in every epoch, which blocks share a pool does not.
     ///
     /// With several groups their batches are interleaved evenly, in proportion to their numbers,
