@@ -1,4 +1,11 @@
 //! An OM4 store on disk: what it holds, whether it fits together, and its planes, read in parallel.
+//!
+//! ```text
+//!  opening:  zarr::metadata ──▶ open ──▶ plane_array     beside it: grid, masks, statistics
+//!            ZarrGroup          Found    codec, chunks
+//!  reading:  PlaneRequest ──▶ tasks ──▶ read ──▶ block, assemble ──▶ PlaneSink
+//!                             chunks    Rayon    one task
+//! ```
 
 pub(crate) mod array_names;
 pub(crate) mod assemble;

@@ -172,7 +172,7 @@ pub(crate) fn absent<'a>(
         .found(format!("[{}]", there.join(", ")))
 }
 
-/// The axes of an array that holds planes; `None` for coordinates, masks and other company.
+/// The axes of an array that holds planes; `None` for coordinates, masks and others.
 fn plane_axes(
     opening: &mut Opening<'_>,
     meta: &ArrayMeta,

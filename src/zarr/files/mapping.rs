@@ -1,5 +1,5 @@
-//! A file mapped into memory. Unsafe: whoever opens a store promises that its files stay as they
-//! are.
+//! A file mapped into memory. Unsafe: nothing may change the file while it is mapped, which
+//! `ReadMethod::Mmap` asks of its user.
 
 use crate::zarr::files::pread;
 #[cfg(target_os = "linux")]
