@@ -35,7 +35,9 @@ pub fn read(root: &Path) -> Vec<Source> {
     while let Some(folder) = folders.pop() {
         let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         for path in entries.map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
+            if path.ends_with("target") {
+                // Build output, of tests/loom for one.
+            } else if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "rs") {
                 let below = path.strip_prefix(root).unwrap();
