@@ -1,4 +1,5 @@
-//! The modules of a crate, with what each defines, imports and names. Test code is left out.
+//! The modules of a crate, with what each defines, imports and names. Code for tests and for
+//! documentation is left out.
 
 use crate::source::Source;
 use proc_macro2::{TokenStream, TokenTree};
@@ -68,7 +69,7 @@ struct Collector {
     file: String,
     at: Segments,
     modules: Modules,
-    /// Modules that are compiled for tests alone.
+    /// Modules that are left out, with all below them.
     tests: Vec<Segments>,
 }
 
@@ -160,7 +161,7 @@ impl Collector {
 
 impl<'a> Visit<'a> for Collector {
     fn visit_item(&mut self, item: &'a Item) {
-        if !attributes(item).iter().any(for_tests) {
+        if !attributes(item).iter().any(left_out) {
             visit::visit_item(self, item);
         } else if let Item::Mod(module) = item {
             let mut path = self.at.clone();
@@ -175,7 +176,7 @@ impl<'a> Visit<'a> for Collector {
             ImplItem::Const(item) => &item.attrs,
             _ => &[],
         };
-        if !attributes.iter().any(for_tests) {
+        if !attributes.iter().any(left_out) {
             visit::visit_impl_item(self, item);
         }
     }
@@ -212,15 +213,14 @@ impl<'a> Visit<'a> for Collector {
     }
 }
 
-/// Whether code with this attribute is compiled for tests alone.
-fn for_tests(attribute: &Attribute) -> bool {
+/// Whether code with this attribute is compiled for tests or documentation alone.
+fn left_out(attribute: &Attribute) -> bool {
     let Meta::List(list) = &attribute.meta else {
         return false;
     };
     let condition = list.tokens.to_string();
     list.path.is_ident("cfg")
-        && (condition == "test"
-            || condition == "doctest"
+        && (matches!(condition.as_str(), "test" | "doctest" | "doc")
             || condition.replace(' ', "").starts_with("all(test,"))
 }
 

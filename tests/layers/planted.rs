@@ -120,6 +120,7 @@ fn tests_and_text_may_name_everything() {
     for planted in [
         "#[cfg(test)] mod tests { use crate::device::lane::Lane; }",
         "#[cfg(test)] use crate::device::lane::Lane;",
+        "#[cfg(doc)] use crate::device::lane::Lane;",
         "#[cfg(all(test, unix))] fn f() { crate::device::launch() }",
         "impl S { #[cfg(test)] fn f() { crate::device::launch() } }",
         "/// [`Lane`](crate::device::lane::Lane)\nfn f() {}",
