@@ -129,7 +129,7 @@ impl Resolver<'_> {
         if depth > DEPTH {
             return Target::Unknown;
         }
-        let child: Segments = [at, &[first.clone()]].concat();
+        let child: Segments = [at, std::slice::from_ref(first)].concat();
         if self.modules.contains_key(&child) {
             return self.follow(&child, rest, depth);
         }

@@ -40,7 +40,7 @@ pub fn long_functions(sources: &[Source]) -> Vec<String> {
                 true => 0,
                 false => lines[first + 1..]
                     .iter()
-                    .position(|l| closes(&l))
+                    .position(closes)
                     .map_or(0, |n| n + 1),
             };
             if last + 1 > FUNCTION_LINES {
@@ -99,7 +99,7 @@ pub enum Word {
 }
 
 /// Files that hold the word.
-pub fn files_with<'a>(sources: &'a [Source], word: Word) -> Vec<&'a str> {
+pub fn files_with(sources: &[Source], word: Word) -> Vec<&str> {
     let holds = |s: &&Source| {
         let tokens = s.text.parse::<TokenStream>();
         let tokens = tokens.unwrap_or_else(|e| panic!("{}: {e}", s.path));
