@@ -25,7 +25,12 @@ struct Part {
 ///
 /// # Errors
 /// The system does not say which program this is.
-pub fn again(options: &Options, check: &Check, part: &Path, limit: Duration) -> Result<Command> {
+pub(crate) fn again(
+    options: &Options,
+    check: &Check,
+    part: &Path,
+    limit: Duration,
+) -> Result<Command> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(program);
     command
@@ -44,7 +49,7 @@ pub fn again(options: &Options, check: &Check, part: &Path, limit: Duration) -> 
 ///
 /// # Errors
 /// No folder for their answers, or no `command`.
-pub fn go_through(
+pub(crate) fn go_through(
     checks: &[Check],
     options: &Options,
     report: &mut Report,

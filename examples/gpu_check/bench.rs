@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use std::time::Instant;
 
 /// What every check is given.
-pub struct Bench {
+pub(crate) struct Bench {
     pub device: Device,
     /// The driver's view of the same device, where it is a CUDA device.
     pub cuda: Option<Cuda>,
@@ -16,7 +16,7 @@ pub struct Bench {
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// For a data centre's GPU: the published sizes.
     Full,
     /// The same sizes, fewer repetitions.
@@ -27,7 +27,7 @@ pub enum Scale {
 
 impl Bench {
     /// What fits the scale.
-    pub fn pick<T>(&self, full: T, quick: T, small: T) -> T {
+    pub(crate) fn pick<T>(&self, full: T, quick: T, small: T) -> T {
         match self.scale {
             Scale::Full => full,
             Scale::Quick => quick,
@@ -36,12 +36,12 @@ impl Bench {
     }
 
     /// Whether the device has an upload thread and a preparation kernel.
-    pub fn has_lane(&self) -> bool {
+    pub(crate) fn has_lane(&self) -> bool {
         !burn_om4::device::is_cpu(&self.device)
     }
 }
 
 /// What a check says that needs an upload thread.
-pub const NEEDS_LANE: &str = "needs a CUDA or Vulkan device";
+pub(crate) const NEEDS_LANE: &str = "needs a CUDA or Vulkan device";
 /// What a check says that needs the CUDA driver.
-pub const NEEDS_CUDA: &str = "needs CUDA";
+pub(crate) const NEEDS_CUDA: &str = "needs CUDA";

@@ -8,14 +8,14 @@ use std::borrow::Cow;
 
 /// A question, and the code that answers it on a device.
 #[derive(Clone, Copy)]
-pub struct Check {
+pub(crate) struct Check {
     pub name: &'static str,
     pub asks: &'static str,
     pub run: fn(&Bench) -> Result<Outcome>,
 }
 
 /// How a check went.
-pub enum Outcome {
+pub(crate) enum Outcome {
     Found(Finding),
     /// It could not be asked here, and why. Never counted as passed.
     NotRun(String),
@@ -23,7 +23,7 @@ pub enum Outcome {
 
 /// What was measured, and whether it will do.
 #[derive(Debug)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// What has to hold, with the reason for the threshold.
     pub rule: String,
     pub numbers: Vec<Number>,
@@ -32,7 +32,7 @@ pub struct Finding {
 
 /// A measured number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Number {
+pub(crate) struct Number {
     pub name: Cow<'static, str>,
     #[serde(deserialize_with = "or_nan")]
     pub value: f64,
@@ -46,7 +46,7 @@ fn or_nan<'de, D: Deserializer<'de>>(input: D) -> Result<f64, D::Error> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Passed,
     Failed,
     /// The rule is about other devices than this one: a number without a judgement.
@@ -56,7 +56,7 @@ pub enum Verdict {
 
 impl Finding {
     /// Passed until something [must](Self::must) hold that does not.
-    pub fn new(rule: impl Into<String>) -> Self {
+    pub(crate) fn new(rule: impl Into<String>) -> Self {
         Self {
             rule: rule.into(),
             numbers: Vec::new(),
@@ -64,7 +64,7 @@ impl Finding {
         }
     }
 
-    pub fn number(
+    pub(crate) fn number(
         mut self,
         name: impl Into<Cow<'static, str>>,
         value: f64,
@@ -79,7 +79,7 @@ impl Finding {
     }
 
     /// The median under its name, with the extremes and how many there are.
-    pub fn spread(self, name: &str, spread: Spread, unit: &'static str) -> Self {
+    pub(crate) fn spread(self, name: &str, spread: Spread, unit: &'static str) -> Self {
         self.number(name.to_owned(), spread.median, unit)
             .number(format!("{name}, minimum"), spread.least, unit)
             .number(format!("{name}, maximum"), spread.most, unit)
@@ -87,7 +87,7 @@ impl Finding {
     }
 
     /// Fails unless it `holds`.
-    pub fn must(mut self, holds: bool) -> Self {
+    pub(crate) fn must(mut self, holds: bool) -> Self {
         if !holds {
             self.verdict = Verdict::Failed;
         }
@@ -95,7 +95,7 @@ impl Finding {
     }
 
     /// What must hold on CUDA; elsewhere the numbers stand without a verdict.
-    pub fn must_on_cuda(self, bench: &Bench, holds: bool) -> Self {
+    pub(crate) fn must_on_cuda(self, bench: &Bench, holds: bool) -> Self {
         match bench.cuda {
             Some(_) => self.must(holds),
             None => Self {
@@ -105,19 +105,19 @@ impl Finding {
         }
     }
 
-    pub fn found(self) -> Result<Outcome> {
+    pub(crate) fn found(self) -> Result<Outcome> {
         Ok(Outcome::Found(self))
     }
 }
 
 /// For a check that cannot be asked on this device.
-pub fn not_run(why: &str) -> Result<Outcome> {
+pub(crate) fn not_run(why: &str) -> Result<Outcome> {
     Ok(Outcome::NotRun(why.into()))
 }
 
 /// A check with its answer.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub name: Cow<'static, str>,
     pub asks: Cow<'static, str>,
     pub verdict: Verdict,
@@ -129,7 +129,7 @@ pub struct Answer {
 
 impl Answer {
     /// Nothing was measured.
-    pub fn without(check: &Check, verdict: Verdict, because: String) -> Self {
+    pub(crate) fn without(check: &Check, verdict: Verdict, because: String) -> Self {
         Self {
             name: check.name.into(),
             asks: check.asks.into(),

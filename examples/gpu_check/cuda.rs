@@ -4,7 +4,7 @@
 pub use real::{Cuda, ask_driver, compile};
 
 #[cfg(not(feature = "cuda"))]
-pub use absent::{Cuda, ask_driver, compile};
+pub(crate) use absent::{Cuda, ask_driver, compile};
 
 /// A kernel that includes every header that CubeCL's kernels may include.
 #[cfg(feature = "cuda")]
@@ -159,39 +159,39 @@ mod absent {
     use anyhow::{Result, bail};
 
     /// No value of this type exists in a build without CUDA.
-    pub enum Cuda {}
+    pub(crate) enum Cuda {}
 
     impl Cuda {
-        pub fn open(_: usize) -> Result<Self> {
+        pub(crate) fn open(_: usize) -> Result<Self> {
             bail!("this build has no CUDA: build it with `--features cuda`")
         }
 
-        pub fn describe(&self) -> Result<String> {
+        pub(crate) fn describe(&self) -> Result<String> {
             match *self {}
         }
 
-        pub fn memory_in_use(&self) -> Result<u64> {
+        pub(crate) fn memory_in_use(&self) -> Result<u64> {
             match *self {}
         }
 
-        pub fn is_page_locked(&self, _: &mut [f32]) -> Result<bool> {
+        pub(crate) fn is_page_locked(&self, _: &mut [f32]) -> Result<bool> {
             match *self {}
         }
 
-        pub fn plain_copies(&self, _: &mut [f32], _: usize) -> Result<Vec<f64>> {
+        pub(crate) fn plain_copies(&self, _: &mut [f32], _: usize) -> Result<Vec<f64>> {
             match *self {}
         }
 
-        pub fn keep_copying(&self, _: &mut [f32], _: &dyn Fn() -> bool) -> Result<u64> {
+        pub(crate) fn keep_copying(&self, _: &mut [f32], _: &dyn Fn() -> bool) -> Result<u64> {
             match *self {}
         }
     }
 
-    pub fn ask_driver() -> Result<()> {
+    pub(crate) fn ask_driver() -> Result<()> {
         Ok(())
     }
 
-    pub fn compile() -> Result<String> {
+    pub(crate) fn compile() -> Result<String> {
         bail!("this build has no CUDA: build it with `--features cuda`")
     }
 }

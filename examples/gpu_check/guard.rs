@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lowers a flag when it is dropped, also by a panic: a thread that goes on while it is up would be
 /// waited for otherwise, for ever.
-pub struct Lower<'a>(pub &'a AtomicBool);
+pub(crate) struct Lower<'a>(pub &'a AtomicBool);
 
 impl Drop for Lower<'_> {
     fn drop(&mut self) {

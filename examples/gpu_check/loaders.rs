@@ -11,15 +11,15 @@ use burn_om4::{
 
 /// As training runs it: the next batch is on the device, another one is being read.
 // Every plane is read anew, so that each batch costs the same.
-pub const AHEAD: PrefetchOptions = PrefetchOptions::new()
+pub(crate) const AHEAD: PrefetchOptions = PrefetchOptions::new()
     .with_carry(0)
     .with_to(PrefetchTo::Device);
 
 /// Each batch is read and sent when it is asked for.
-pub const ON_DEMAND: PrefetchOptions = AHEAD.with_batches(0).with_to(PrefetchTo::Auto);
+pub(crate) const ON_DEMAND: PrefetchOptions = AHEAD.with_batches(0).with_to(PrefetchTo::Auto);
 
 /// A loader of `batch_size` windows in the given order.
-pub fn loader(
+pub(crate) fn loader(
     batcher: OceanBatcher,
     order: Order,
     batch_size: usize,
@@ -35,7 +35,7 @@ pub fn loader(
 }
 
 /// One window per batch, in order, ahead of the consumer.
-pub fn in_order(
+pub(crate) fn in_order(
     dataset: OceanDataset,
     prefetch: PrefetchOptions,
     bench: &Bench,
@@ -45,14 +45,14 @@ pub fn in_order(
 }
 
 /// Bytes of raw planes of a batch, over those that were delivered.
-pub fn batch_bytes(loader: &OceanLoader) -> f64 {
+pub(crate) fn batch_bytes(loader: &OceanLoader) -> f64 {
     let counters = loader.counters();
     let plane = loader.batcher().dataset().context(0).shape().cells() * size_of::<f32>();
     counters.unique_planes as f64 / counters.batches.max(1) as f64 * plane as f64
 }
 
 /// Seconds of every upload that the timeline has seen, in order.
-pub fn upload_seconds(timeline: &Timeline) -> Vec<f64> {
+pub(crate) fn upload_seconds(timeline: &Timeline) -> Vec<f64> {
     let json = timeline.to_json();
     let events = json["traceEvents"].as_array();
     let uploads = events
@@ -70,12 +70,12 @@ fn options() -> HostPoolOptions {
 }
 
 /// Ordinary memory, which CubeCL has to stage.
-pub fn ordinary_pool() -> HostPool {
+pub(crate) fn ordinary_pool() -> HostPool {
     HostPool::new(OrdinaryMemory, options())
 }
 
 /// Poisoned buffers of the kind of memory that the device copies from.
-pub fn poisoned_pool(bench: &Bench) -> Result<HostPool> {
+pub(crate) fn poisoned_pool(bench: &Bench) -> Result<HostPool> {
     #[cfg(feature = "cuda")]
     if let Some(cuda) = &bench.cuda {
         let memory = burn_om4::host::PageLockedMemory::new(cuda.index())?;
@@ -94,6 +94,6 @@ pub fn page_locked_pool(cuda: &crate::cuda::Cuda) -> Result<HostPool> {
 
 /// No value of [`Cuda`](crate::cuda::Cuda) exists in this build.
 #[cfg(not(feature = "cuda"))]
-pub fn page_locked_pool(cuda: &crate::cuda::Cuda) -> Result<HostPool> {
+pub(crate) fn page_locked_pool(cuda: &crate::cuda::Cuda) -> Result<HostPool> {
     match *cuda {}
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Answers, on a machine with a GPU, what cannot be seen without one. Exits with 0 when everything
 /// that was run passed, 1 when something failed, 2 when it could not begin, 3 when there is no GPU.
 #[derive(Parser)]
-pub struct Options {
+pub(crate) struct Options {
     /// Device to check: auto, cuda, cuda:N, vulkan or cpu. Without a GPU most checks have nothing to
     /// ask; software Vulkan and the CPU are for testing the checks themselves.
     #[arg(long, default_value = "auto")]

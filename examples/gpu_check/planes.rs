@@ -10,18 +10,18 @@ use rayon::prelude::*;
 use std::sync::Arc;
 
 /// Quarter degree, as published: 4,147,200 bytes per plane.
-pub const QUARTER_DEGREE: PlaneShape = PlaneShape { ny: 720, nx: 1440 };
+pub(crate) const QUARTER_DEGREE: PlaneShape = PlaneShape { ny: 720, nx: 1440 };
 /// One degree: 259,200 bytes per plane.
-pub const ONE_DEGREE: PlaneShape = PlaneShape { ny: 180, nx: 360 };
+pub(crate) const ONE_DEGREE: PlaneShape = PlaneShape { ny: 180, nx: 360 };
 /// For thousands of batches.
-pub const TINY: PlaneShape = PlaneShape { ny: 24, nx: 36 };
+pub(crate) const TINY: PlaneShape = PlaneShape { ny: 24, nx: 36 };
 
 /// Different planes kept in memory; a prime, so that rows and channels do not repeat in step.
 const BANK: usize = 13;
 
 /// What is written into a plane that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filling {
+pub(crate) enum Filling {
     /// All of it, as a store would.
     Whole,
     /// Its first cell: the memory is as it was left, and reading costs nothing. For measuring what
@@ -31,7 +31,7 @@ pub enum Filling {
 
 /// An ocean to make up.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     pub shape: PlaneShape,
     pub prognostic: Vec<Channel>,
     pub boundary: Vec<Channel>,
@@ -44,7 +44,7 @@ pub struct Case {
 impl Case {
     /// A year of the published channels, or of the first `prognostic` of them; one step, one time of
     /// history.
-    pub fn new(shape: PlaneShape, prognostic: usize, rows: usize) -> Self {
+    pub(crate) fn new(shape: PlaneShape, prognostic: usize, rows: usize) -> Self {
         let mut channels = preset("thermo_dynamic_all").unwrap_or_default();
         channels.truncate(prognostic);
         Self {
@@ -58,18 +58,18 @@ impl Case {
         }
     }
 
-    pub fn with_window(self, history: usize, steps: usize) -> Self {
+    pub(crate) fn with_window(self, history: usize, steps: usize) -> Self {
         let window = WindowOptions::default()
             .with_history(history)
             .with_steps(steps);
         Self { window, ..self }
     }
 
-    pub fn with_order(self, order: MaskOrder) -> Self {
+    pub(crate) fn with_order(self, order: MaskOrder) -> Self {
         Self { order, ..self }
     }
 
-    pub fn stamped(self) -> Self {
+    pub(crate) fn stamped(self) -> Self {
         Self {
             filling: Filling::Stamp,
             ..self
@@ -78,7 +78,7 @@ impl Case {
 
     /// # Errors
     /// Too few rows for a window.
-    pub fn dataset(&self) -> Result<OceanDataset> {
+    pub(crate) fn dataset(&self) -> Result<OceanDataset> {
         let channels: Vec<Channel> = [&self.prognostic[..], &self.boundary[..]].concat();
         ensure!(!channels.is_empty(), "a case needs channels");
         let constants = constants(self.shape, channels.len())?;
@@ -121,7 +121,7 @@ fn bank(shape: PlaneShape) -> Vec<Vec<f32>> {
 
 /// Means and deviations that differ by channel; one deviation is 0, one so small that narrow types
 /// overflow. The first cell, where the stamp is, is ocean everywhere.
-pub fn constants(shape: PlaneShape, channels: usize) -> Result<Vec<ChannelConstants>> {
+pub(crate) fn constants(shape: PlaneShape, channels: usize) -> Result<Vec<ChannelConstants>> {
     let masks: Vec<Arc<WetMask>> = (0..3)
         .map(|level| {
             let wet = (0..shape.cells()).map(|cell| !(cell + level + 1).is_multiple_of(4));

@@ -7,7 +7,7 @@ const RUNNER: &str = "DSD";
 
 /// Seconds that CubeCL's runner threads have spent on a processor; `None` where the system does not
 /// say.
-pub fn runner_seconds() -> Option<f64> {
+pub(crate) fn runner_seconds() -> Option<f64> {
     let mut seconds = None;
     for task in fs::read_dir("/proc/self/task").ok()?.flatten() {
         let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
@@ -34,7 +34,7 @@ fn seconds_of(task: &std::path::Path) -> Option<f64> {
 }
 
 /// Bytes of this process that are in memory; 0 where the system does not say.
-pub fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
     let kib = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Everything that was found.
 #[derive(Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     pub device: String,
     pub crate_version: &'static str,
     pub optimised: bool,
@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(device: &str, scale: &str) -> Self {
+    pub(crate) fn new(device: &str, scale: &str) -> Self {
         Self {
             device: device.into(),
             crate_version: env!("CARGO_PKG_VERSION"),
@@ -36,7 +36,7 @@ impl Report {
         }
     }
 
-    pub fn add(&mut self, answer: Answer) {
+    pub(crate) fn add(&mut self, answer: Answer) {
         *match answer.verdict {
             Verdict::Passed => &mut self.passed,
             Verdict::Failed => &mut self.failed,
@@ -48,19 +48,19 @@ impl Report {
 
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let json = serde_json::to_string_pretty(self)?;
         std::fs::write(path, json + "\n").with_context(|| format!("writing {}", path.display()))
     }
 
     /// Writes what there is by now; a file that cannot be written must not end the run.
-    pub fn keep(&self, path: Option<&Path>) {
+    pub(crate) fn keep(&self, path: Option<&Path>) {
         if let Some(Err(error)) = path.map(|path| self.write(path)) {
             eprintln!("warning: {error:#}");
         }
     }
 
-    pub fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let mut table = format!("\n{} ({})\n", self.device, self.scale);
         for answer in &self.checks {
             table += &format!(
@@ -88,7 +88,7 @@ impl Report {
     }
 }
 
-pub fn word(verdict: Verdict) -> &'static str {
+pub(crate) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Passed => "passed",
         Verdict::Failed => "FAILED",

@@ -24,7 +24,7 @@ const NO_GPU: u8 = 3;
 
 /// # Errors
 /// Options that make no sense, or a driver that does not work.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.list {
         for check in checks::all() {
             println!("{:<13} {}", check.name, check.asks);
@@ -120,7 +120,7 @@ fn open(options: &Options) -> Result<Option<Bench>> {
 }
 
 /// Runs the checks on one thread, whose stream they share, and watches the clock from this one.
-pub fn go_through(
+pub(crate) fn go_through(
     checks: &[Check],
     bench: Bench,
     options: &Options,
@@ -193,7 +193,7 @@ fn answer_all(checks: &[Check], bench: &Bench, answers: &Sender<Answer>) {
 }
 
 /// A panic is that check's failure.
-pub fn answer(check: &Check, bench: &Bench) -> Answer {
+pub(crate) fn answer(check: &Check, bench: &Bench) -> Answer {
     let started = Instant::now();
     let outcome = catch_unwind(AssertUnwindSafe(|| (check.run)(bench)));
     let (verdict, numbers, because) = match outcome {

@@ -2,7 +2,7 @@
 
 /// Of many measurements; all 0 of none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spread {
+pub(crate) struct Spread {
     pub count: usize,
     pub least: f64,
     /// The middle one.
@@ -13,7 +13,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    pub fn of(values: &[f64]) -> Self {
+    pub(crate) fn of(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |k: usize| sorted.get(k).copied().unwrap_or(0.0);
@@ -28,7 +28,7 @@ impl Spread {
     }
 
     /// In another unit.
-    pub fn times(self, factor: f64) -> Self {
+    pub(crate) fn times(self, factor: f64) -> Self {
         Self {
             least: self.least * factor,
             median: self.median * factor,
@@ -39,7 +39,7 @@ impl Spread {
     }
 
     /// Of `amount` in the time of each: the quickest is the largest rate.
-    pub fn rates(seconds: &[f64], amount: f64) -> Self {
+    pub(crate) fn rates(seconds: &[f64], amount: f64) -> Self {
         let rates: Vec<f64> = seconds.iter().map(|seconds| amount / seconds).collect();
         Self::of(&rates)
     }

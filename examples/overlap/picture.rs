@@ -44,7 +44,7 @@ struct Picture {
 ///
 /// # Errors
 /// Anything else, or a trace in which the model has not worked on so many batches.
-pub fn draw(trace: &Value, title: &str, batches: u64) -> Result<String> {
+pub(crate) fn draw(trace: &Value, title: &str, batches: u64) -> Result<String> {
     ensure!(batches > 0, "there is no batch to draw");
     Ok(Picture::of(trace, batches - 1)?.svg(title, batches / 2))
 }

@@ -63,25 +63,30 @@ pub(crate) struct Augment {
 
 impl Augment {
     /// `picks` is at least 1.
-    pub fn new(picks: u64, transform: impl Transform + 'static) -> Self {
+    pub(crate) fn new(picks: u64, transform: impl Transform + 'static) -> Self {
         Self {
             picks,
             transform: Arc::new(transform),
         }
     }
 
-    pub fn picks(&self) -> u64 {
+    pub(crate) fn picks(&self) -> u64 {
         self.picks
     }
 
-    pub fn fingerprint(&self) -> FingerprintPart {
+    pub(crate) fn fingerprint(&self) -> FingerprintPart {
         let mut part = FingerprintPart::default();
         part.u64s(&[self.picks]).text(&self.transform.name());
         part
     }
 
     /// Batch `number` of an epoch, transformed.
-    pub fn apply(&self, batch: ModelBatch, epoch: &Epoch, number: u64) -> Result<ModelBatch> {
+    pub(crate) fn apply(
+        &self,
+        batch: ModelBatch,
+        epoch: &Epoch,
+        number: u64,
+    ) -> Result<ModelBatch> {
         let items = epoch.batch(number).into_iter();
         let picks: Arc<[Pick]> = items.map(|i| Pick::new(epoch, self.picks, i)).collect();
         Ok(self.transform.apply(batch, &picks)?.with_picks(picks))

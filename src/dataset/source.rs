@@ -64,7 +64,7 @@ impl ChannelGroup {
     }
 
     /// Values in a row: every channel's plane.
-    pub fn row_values(&self) -> usize {
+    pub(crate) fn row_values(&self) -> usize {
         self.positions.len() * self.planes.shape().cells()
     }
 
@@ -72,7 +72,7 @@ impl ChannelGroup {
     ///
     /// # Errors
     /// A time before the first row.
-    pub fn rows<'a>(&self, plan: &'a GroupPlan) -> Result<Cow<'a, [usize]>> {
+    pub(crate) fn rows<'a>(&self, plan: &'a GroupPlan) -> Result<Cow<'a, [usize]>> {
         if self.offset == 0 {
             return Ok(Cow::Borrowed(&plan.rows));
         }
@@ -101,7 +101,7 @@ impl Source {
     /// # Errors
     /// A channel that an ocean lacks, days or windows that it cannot serve, and label times that do
     /// not match the input times.
-    pub fn new(
+    pub(crate) fn new(
         index: usize,
         pair: OceanPair,
         window: WindowOptions,
@@ -173,7 +173,7 @@ impl Source {
     ///
     /// # Errors
     /// No window, or one that reaches past the end.
-    pub fn plan(&self, windows: &[Window], inputs: Inputs) -> Result<BatchPlan> {
+    pub(crate) fn plan(&self, windows: &[Window], inputs: Inputs) -> Result<BatchPlan> {
         let starts: Vec<usize> = windows.iter().map(|w| w.start).collect();
         let rows = self.groups.prognostic.planes.rows();
         let window = self.context.window();

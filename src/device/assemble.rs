@@ -22,7 +22,7 @@ pub(crate) struct Assembler<'a> {
 
 impl Assembler<'_> {
     /// Makes tensors of host buffers that hold their values.
-    pub fn tensors(&self, tensors: HostTensors, source: &Source) -> PerRole<Field> {
+    pub(crate) fn tensors(&self, tensors: HostTensors, source: &Source) -> PerRole<Field> {
         tensors.map(|role, steps| {
             let shape = source.groups.of(role).planes.shape();
             let tensor = |HostTensor { lease, gather }: HostTensor| {
@@ -35,7 +35,7 @@ impl Assembler<'_> {
 
     /// Uploads a buffer: `(rows, channel, y, x)`, where a row is as long as the buffer says. It
     /// crosses at rank 1: higher ranks may get pitched rows, and a copy when reshaped.
-    pub fn upload(
+    pub(crate) fn upload(
         &self,
         lease: HostLease,
         precision: Precision,
@@ -52,7 +52,7 @@ impl Assembler<'_> {
     }
 
     /// Rounds to the batch's element type.
-    pub fn cast(&self, tensor: Tensor<4>) -> Tensor<4> {
+    pub(crate) fn cast(&self, tensor: Tensor<4>) -> Tensor<4> {
         match self.precision {
             Precision::F32 => tensor,
             narrow => {

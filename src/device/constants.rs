@@ -17,12 +17,12 @@ impl<T> Clone for PerSource<T> {
 
 impl<T> PerSource<T> {
     /// For so many sources; nothing is made yet.
-    pub fn new(sources: usize) -> Self {
+    pub(crate) fn new(sources: usize) -> Self {
         Self((0..sources).map(|_| OnceLock::new()).collect())
     }
 
     /// The value of a source, made now if nobody has asked for it before.
-    pub fn of(&self, source: &Source, make: impl FnOnce() -> T) -> &T {
+    pub(crate) fn of(&self, source: &Source, make: impl FnOnce() -> T) -> &T {
         self.0[source.index].get_or_init(make)
     }
 }
@@ -37,7 +37,7 @@ pub(crate) struct Masks {
 
 impl Masks {
     /// Uploads the masks of a source.
-    pub fn new(context: &BatchContext, device: &Device) -> Self {
+    pub(crate) fn new(context: &BatchContext, device: &Device) -> Self {
         let PlaneShape { ny, nx } = context.label_shape();
         let n = context.prognostic().len();
         let of_labels = (0..n).flat_map(|c| context.constants(c).wet.as_slice().iter().copied());

@@ -104,7 +104,7 @@ pub(crate) struct KernelConstants {
 
 impl KernelConstants {
     /// Uploads the constants of `channels` on the stream of this thread, which is the consumer's.
-    pub fn new(
+    pub(crate) fn new(
         preparation: Preparation,
         channels: &[ChannelConstants],
         shape: PlaneShape,
@@ -133,7 +133,7 @@ impl KernelConstants {
     ///
     /// # Errors
     /// More rows or channels than the device counts in one launch.
-    pub fn prepare(&self, raw: RawGroup, precision: Precision) -> Result<Tensor<4>> {
+    pub(crate) fn prepare(&self, raw: RawGroup, precision: Precision) -> Result<Tensor<4>> {
         let PlaneShape { ny, nx } = self.shape;
         let (rows, channels, cells) = (raw.wanted, self.channels, self.shape.cells());
         let step = match (raw.format, self.preparation.order) {

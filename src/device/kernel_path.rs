@@ -28,7 +28,7 @@ impl KernelPath {
     ///
     /// # Errors
     /// Its upload thread cannot be started.
-    pub fn to(device: &Device, sources: usize) -> Result<Option<Self>> {
+    pub(crate) fn to(device: &Device, sources: usize) -> Result<Option<Self>> {
         let Some(device) = cube_device(device) else {
             return Ok(None);
         };
@@ -39,7 +39,7 @@ impl KernelPath {
     }
 
     /// Hands planes to the upload thread, and returns at once.
-    pub fn send(self, planes: PlaneBuffers, log: &BatchLog) -> Crossing {
+    pub(crate) fn send(self, planes: PlaneBuffers, log: &BatchLog) -> Crossing {
         let PlaneBuffers { groups, gathers } = planes;
         let host = |_, buffer: PlaneBuffer| HostGroup {
             planes: buffer.lease.into_bytes(),
@@ -78,7 +78,7 @@ impl Crossing {
     ///
     /// # Errors
     /// A failed upload or launch.
-    pub fn finish(
+    pub(crate) fn finish(
         self,
         source: &Source,
         precision: Precision,

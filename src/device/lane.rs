@@ -68,7 +68,7 @@ pub(crate) enum Transit {
 
 impl Transit {
     /// Sends planes on their way where that needs no consumer. Returns at once.
-    pub fn start(self, log: &BatchLog) -> Self {
+    pub(crate) fn start(self, log: &BatchLog) -> Self {
         match self {
             #[cfg(feature = "cube")]
             Self::ForKernel(planes, path) => Self::Crossing(path.send(planes, log)),
@@ -85,7 +85,7 @@ impl DeviceLane {
     ///
     /// # Errors
     /// A path that the device or this build does not offer.
-    pub fn new(
+    pub(crate) fn new(
         device: &Device,
         path: DevicePath,
         precision: Precision,
@@ -114,12 +114,12 @@ impl DeviceLane {
     }
 
     /// The device, without autodiff.
-    pub fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
     /// Whether a batch can be sent to the device before its consumer asks for it.
-    pub fn uploads_ahead(&self) -> bool {
+    pub(crate) fn uploads_ahead(&self) -> bool {
         match &self.path {
             LanePath::Host | LanePath::Operations(_) => false,
             #[cfg(feature = "cube")]
@@ -128,7 +128,7 @@ impl DeviceLane {
     }
 
     /// Bytes of host memory that a planned batch takes until its device has it.
-    pub fn host_bytes(&self, planned: &Planned) -> u64 {
+    pub(crate) fn host_bytes(&self, planned: &Planned) -> u64 {
         let Planned { plan, source, .. } = planned;
         match &self.path {
             LanePath::Host => tensors::bytes(plan, source),
@@ -143,7 +143,11 @@ impl DeviceLane {
     ///
     /// # Errors
     /// A pool that has no buffer, or a failed read.
-    pub fn fill(&self, planned: Planned, resources: FillResources<'_>) -> Result<BatchInTransit> {
+    pub(crate) fn fill(
+        &self,
+        planned: Planned,
+        resources: FillResources<'_>,
+    ) -> Result<BatchInTransit> {
         let format = self.format;
         match &self.path {
             LanePath::Host => {
@@ -170,7 +174,7 @@ impl DeviceLane {
     ///
     /// # Errors
     /// A failed upload or launch, or a device that panics.
-    pub fn finish(&self, batch: BatchInTransit, log: &BatchLog) -> Result<ModelBatch> {
+    pub(crate) fn finish(&self, batch: BatchInTransit, log: &BatchLog) -> Result<ModelBatch> {
         catching("the device", || {
             let (source, precision) = (&*batch.source, self.precision);
             let masks = self

@@ -17,7 +17,7 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 pub(crate) struct OperationsPath(PerSource<PerGroup<DevicePreparation>>);
 
 impl OperationsPath {
-    pub fn new(sources: usize) -> Self {
+    pub(crate) fn new(sources: usize) -> Self {
         Self(PerSource::new(sources))
     }
 
@@ -33,7 +33,7 @@ impl OperationsPath {
     }
 
     /// Uploads and prepares the planes of a batch, and puts its tensors together from them.
-    pub fn finish(
+    pub(crate) fn finish(
         &self,
         planes: PlaneBuffers,
         source: &Source,

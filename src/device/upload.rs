@@ -115,7 +115,7 @@ impl Ticket {
     ///
     /// # Errors
     /// The copy failed, or the upload thread is gone.
-    pub fn wait(self) -> Result<PerGroup<RawGroup>> {
+    pub(crate) fn wait(self) -> Result<PerGroup<RawGroup>> {
         self.done.recv().unwrap_or_else(|_| Err(gone()))
     }
 }
@@ -138,7 +138,7 @@ impl Uploader {
     ///
     /// # Errors
     /// Its thread cannot be started.
-    pub fn of(device: &CubeDevice) -> Result<Self> {
+    pub(crate) fn of(device: &CubeDevice) -> Result<Self> {
         let mut uploaders = lock(&UPLOADERS);
         if let Some(known) = uploaders.iter().find(|u| u.device == *device) {
             return Ok(known.clone());
@@ -157,12 +157,12 @@ impl Uploader {
         Ok(uploader)
     }
 
-    pub fn device(&self) -> &CubeDevice {
+    pub(crate) fn device(&self) -> &CubeDevice {
         &self.device
     }
 
     /// Asks for an upload and returns at once. Uploads of a device happen in the order asked for.
-    pub fn send(&self, groups: PerGroup<HostGroup>, log: &BatchLog) -> Ticket {
+    pub(crate) fn send(&self, groups: PerGroup<HostGroup>, log: &BatchLog) -> Ticket {
         let cancelled = Arc::new(AtomicBool::new(false));
         let (done, result) = bounded(1);
         let job = Job {

@@ -30,7 +30,7 @@ impl<B> HostBatch<B> {
     ///
     /// # Errors
     /// Those of `fill`.
-    pub fn fill(
+    pub(crate) fn fill(
         planned: Planned,
         resources: FillResources<'_>,
         fill: impl FnOnce(&mut BatchFill<'_>, BatchPlan) -> Result<B>,
@@ -63,7 +63,7 @@ impl<B> HostBatch<B> {
     }
 
     /// The same batch, with its buffers further on their way.
-    pub fn map_buffers<C>(self, f: impl FnOnce(B) -> C) -> HostBatch<C> {
+    pub(crate) fn map_buffers<C>(self, f: impl FnOnce(B) -> C) -> HostBatch<C> {
         HostBatch {
             source: self.source,
             windows: self.windows,
@@ -98,7 +98,7 @@ pub(crate) struct BatchFill<'a> {
 
 impl BatchFill<'_> {
     /// Leases room for `len` values of `size` bytes each.
-    pub fn lease(&self, len: usize, size: usize, what: String) -> Result<HostLease> {
+    pub(crate) fn lease(&self, len: usize, size: usize, what: String) -> Result<HostLease> {
         let purpose = match self.resources.batch {
             Some(batch) => format!("{what} of batch {batch}"),
             None => what,
@@ -110,7 +110,7 @@ impl BatchFill<'_> {
     ///
     /// # Errors
     /// Those of the source and the sink.
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         group: ReadGroup,
         channels: &ChannelGroup,
@@ -133,7 +133,7 @@ impl BatchFill<'_> {
     }
 
     /// Counts NaN that were met in the ocean.
-    pub fn met_nan(&mut self, nan_in_ocean: u64) {
+    pub(crate) fn met_nan(&mut self, nan_in_ocean: u64) {
         self.nan_in_ocean += nan_in_ocean;
     }
 }

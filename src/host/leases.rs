@@ -35,7 +35,7 @@ enum Owner {
 
 impl Leases {
     /// A new lease.
-    pub fn add(&mut self, purpose: Cow<'static, str>) -> LeaseId {
+    pub(super) fn add(&mut self, purpose: Cow<'static, str>) -> LeaseId {
         let id = LeaseId(self.next);
         self.next += 1;
         let owner = Owner::Lessee;
@@ -44,14 +44,14 @@ impl Leases {
     }
 
     /// The lease became `Bytes`.
-    pub fn became_bytes(&mut self, id: LeaseId) {
+    pub(super) fn became_bytes(&mut self, id: LeaseId) {
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.owner = Owner::Bytes;
         }
     }
 
     /// The lease is home.
-    pub fn remove(&mut self, id: LeaseId) {
+    pub(super) fn remove(&mut self, id: LeaseId) {
         self.leases.remove(&id);
     }
 }

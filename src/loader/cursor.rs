@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct Cursor(Arc<Mutex<Position>>);
 
 impl Cursor {
-    pub fn new(position: Position) -> Self {
+    pub(crate) fn new(position: Position) -> Self {
         Self(Arc::new(Mutex::new(position)))
     }
 
-    pub fn get(&self) -> Position {
+    pub(crate) fn get(&self) -> Position {
         *lock(&self.0)
     }
 
     /// A batch has been delivered.
-    pub fn advance(&self) {
+    pub(crate) fn advance(&self) {
         let mut position = lock(&self.0);
         position.delivered += 1;
     }

@@ -22,7 +22,7 @@ pub(crate) struct Start {
 
 impl Start {
     /// The beginning of an epoch.
-    pub fn of_epoch(epoch: u64) -> Self {
+    pub(crate) fn of_epoch(epoch: u64) -> Self {
         Self {
             position: Position {
                 epoch,
@@ -48,7 +48,7 @@ struct Runner {
 
 impl Latest {
     /// An iterator begins; as a slice's it stands for all slices of its set.
-    pub fn begins(
+    pub(crate) fn begins(
         &self,
         schedule: &Schedule,
         cursor: &Cursor,
@@ -65,7 +65,7 @@ impl Latest {
     }
 
     /// The schedule and the place in it, once an iterator has begun.
-    pub fn get(&self) -> Option<(Schedule, Position)> {
+    pub(crate) fn get(&self) -> Option<(Schedule, Position)> {
         let runner = lock(&self.0);
         let runner = runner.clone()?;
         let position = match &runner.slice_set {

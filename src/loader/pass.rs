@@ -59,7 +59,7 @@ pub(crate) struct Pass {
 
 impl Pass {
     /// Where the way of a batch to the device is noted.
-    pub fn log(&self, batch: u64) -> BatchLog {
+    pub(crate) fn log(&self, batch: u64) -> BatchLog {
         BatchLog {
             timeline: self.timeline.clone(),
             counters: self.counters.clone(),
@@ -99,7 +99,7 @@ pub(crate) struct PassReader {
 }
 
 impl PassReader {
-    pub fn new(pass: Pass) -> Self {
+    pub(crate) fn new(pass: Pass) -> Self {
         Self {
             carry: RowCarry::new(pass.carry),
             batch: pass.first,
@@ -127,7 +127,7 @@ impl PassReader {
     }
 
     /// Reads the next batch, and lets the other slices know when that failed.
-    pub fn next_batch(&mut self) -> Result<BatchInTransit> {
+    pub(crate) fn next_batch(&mut self) -> Result<BatchInTransit> {
         let planned = self.planned.take().unwrap_or_else(|| self.plan());
         let number = self.batch;
         self.batch += 1;
@@ -170,7 +170,7 @@ impl PassReader {
 
     /// The reader thread's work: until the end, the first failure, or the consumer's departure.
     /// Gives the queue back, so that whoever called it says when the pass has ended.
-    pub fn run(mut self, queue: Producer<QueuedBatch>) -> Producer<QueuedBatch> {
+    pub(crate) fn run(mut self, queue: Producer<QueuedBatch>) -> Producer<QueuedBatch> {
         while self.batch < self.pass.epoch.len() {
             let (number, bytes) = (self.batch, self.bytes());
             if queue.reserve(bytes).is_err() {

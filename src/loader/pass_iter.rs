@@ -68,7 +68,7 @@ impl PassIter {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn new(
+    pub(crate) fn new(
         pass: Pass,
         cursor: Cursor,
         augment: Option<Augment>,
@@ -203,7 +203,7 @@ impl DataLoaderIterator<ModelBatch> for PassIter {
 pub(crate) struct FailedPass(Option<Error>);
 
 impl FailedPass {
-    pub fn new(error: Error) -> Self {
+    pub(crate) fn new(error: Error) -> Self {
         Self(Some(error))
     }
 }

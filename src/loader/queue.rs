@@ -74,7 +74,7 @@ pub(crate) fn bounded<T: NextInLine>(bounds: Bounds) -> (Producer<T>, Consumer<T
 
 impl<T: NextInLine> Producer<T> {
     /// Waits until an item of `bytes` may be made, before any memory is taken for it.
-    pub fn reserve(&self, bytes: u64) -> Result<(), ConsumerGone> {
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<(), ConsumerGone> {
         let bounds = self.0.bounds;
         let mut state = self.0.lock();
         loop {
@@ -91,7 +91,7 @@ impl<T: NextInLine> Producer<T> {
     }
 
     /// Appends an item that was reserved.
-    pub fn push(&self, item: T, bytes: u64) -> Result<(), ConsumerGone> {
+    pub(crate) fn push(&self, item: T, bytes: u64) -> Result<(), ConsumerGone> {
         let mut state = self.0.lock();
         if state.consumer_gone {
             return Err(ConsumerGone);
@@ -115,7 +115,7 @@ impl<T> Drop for Producer<T> {
 
 impl<T> Consumer<T> {
     /// The next item in order; `None` when the producer has ended.
-    pub fn pop(&self) -> Option<T> {
+    pub(crate) fn pop(&self) -> Option<T> {
         let mut state = self.0.lock();
         loop {
             if let Some((item, bytes)) = state.waiting.pop_front() {
@@ -135,7 +135,7 @@ impl<T> Consumer<T> {
 impl<T: NextInLine> Consumer<T> {
     /// Passes the first item waiting through [`NextInLine`], if there is one that has not yet: to
     /// be called when the item before it needs nothing any more that this one could get ahead of.
-    pub fn start_next(&self) {
+    pub(crate) fn start_next(&self) {
         let mut state = self.0.lock();
         if state.first_started {
             return;

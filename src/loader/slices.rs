@@ -20,7 +20,7 @@ pub(crate) struct SliceSets(Mutex<Option<Arc<SliceSet>>>);
 impl SliceSets {
     /// Notes a slice. One that starts where the slice before ended belongs with it; after the slice
     /// that ends at `items` a new set begins.
-    pub fn add(&self, items: usize, slice: Range<usize>) -> Slice {
+    pub(crate) fn add(&self, items: usize, slice: Range<usize>) -> Slice {
         let mut latest = lock(&self.0);
         let growing = latest
             .take()
@@ -88,7 +88,7 @@ impl SliceSet {
     }
 
     /// Batches that every slice has delivered; `start` for slices that have not begun.
-    pub fn slowest(&self, start: Position) -> Position {
+    pub(crate) fn slowest(&self, start: Position) -> Position {
         let inner = self.lock();
         let positions = inner.slices.iter().map(|slice| {
             let cursor = slice.cursor.as_ref();
@@ -108,7 +108,7 @@ pub(crate) struct Slice {
 
 impl Slice {
     /// A slice of this slice, which nobody serves: [`Slice::shard`] says so.
-    pub fn nested(&self) -> Self {
+    pub(crate) fn nested(&self) -> Self {
         Self {
             nested: true,
             ..self.clone()
@@ -116,12 +116,12 @@ impl Slice {
     }
 
     /// The set it is of.
-    pub fn set(&self) -> &Arc<SliceSet> {
+    pub(crate) fn set(&self) -> &Arc<SliceSet> {
         &self.set
     }
 
     /// Items between the two numbers it was cut with.
-    pub fn items(&self) -> usize {
+    pub(crate) fn items(&self) -> usize {
         self.set.lock().slices[self.index].range.len()
     }
 
@@ -130,7 +130,7 @@ impl Slice {
     /// # Errors
     /// The slices made so far are not n equal ones (the last with what is left over), or this is a
     /// slice of a slice.
-    pub fn shard(&self) -> Result<Shard> {
+    pub(crate) fn shard(&self) -> Result<Shard> {
         if self.nested {
             return Err(Error::config("a slice of a loader cannot be sliced again"));
         }
@@ -161,12 +161,12 @@ impl Slice {
     }
 
     /// A new iterator of this slice begins; `cursor` shows its place.
-    pub fn begins(&self, cursor: &Cursor) {
+    pub(crate) fn begins(&self, cursor: &Cursor) {
         self.set.lock().slices[self.index].cursor = Some(cursor.clone());
     }
 
     /// Tells the other slices that batch `at` failed here. The earliest failure is kept.
-    pub fn failed(&self, at: Position, error: &Error) {
+    pub(crate) fn failed(&self, at: Position, error: &Error) {
         let mut inner = self.set.lock();
         if inner.failure.as_ref().is_none_or(|f| at < f.at) {
             inner.failure = Some(Failure {
@@ -184,7 +184,7 @@ impl Slice {
     ///
     /// # Errors
     /// [`ErrorKind::Interrupted`], with the failure.
-    pub fn check(&self, at: Position) -> Result<()> {
+    pub(crate) fn check(&self, at: Position) -> Result<()> {
         let inner = self.set.lock();
         match &inner.failure {
             Some(f) if f.at < at || f.at == at && f.index != self.index => Err(Error::new(

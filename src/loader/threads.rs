@@ -38,7 +38,7 @@ impl PassThreads {
     ///
     /// # Errors
     /// No thread can be started, or an idle one has died.
-    pub fn run<T>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<()> {
+    pub(crate) fn run<T>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<()> {
         let mut threads = lock(&self.threads);
         let idle = |thread: &PassThread| !thread.busy.load(Ordering::Acquire);
         let index = match threads.iter().position(idle) {

@@ -125,7 +125,7 @@ struct Inner {
 }
 
 impl Counters {
-    pub fn snapshot(&self) -> LoaderCounters {
+    pub(crate) fn snapshot(&self) -> LoaderCounters {
         let inner = lock(&self.0);
         LoaderCounters {
             wait: inner.waits.summary(),
@@ -137,7 +137,13 @@ impl Counters {
         f(&mut lock(&self.0).totals);
     }
 
-    pub fn read(&self, counts: &ReadCounts, carried: u64, nan_in_ocean: u64, took: Duration) {
+    pub(crate) fn read(
+        &self,
+        counts: &ReadCounts,
+        carried: u64,
+        nan_in_ocean: u64,
+        took: Duration,
+    ) {
         self.update(|c| {
             c.planes_read += counts.planes;
             c.planes_carried += carried;
@@ -149,7 +155,7 @@ impl Counters {
         });
     }
 
-    pub fn waited(&self, wait: Duration, first: bool) {
+    pub(crate) fn waited(&self, wait: Duration, first: bool) {
         let mut inner = lock(&self.0);
         if first {
             inner.waits.waits.first_seconds += wait.as_secs_f64();
@@ -158,7 +164,7 @@ impl Counters {
         }
     }
 
-    pub fn delivered(&self, batch: &Delivered) {
+    pub(crate) fn delivered(&self, batch: &Delivered) {
         self.update(|c| {
             c.batches += 1;
             c.windows += batch.windows as u64;
@@ -178,12 +184,12 @@ pub(crate) struct BatchLog {
 
 impl BatchLog {
     /// Runs `work` and records it as a span of `lane`.
-    pub fn record<T>(&self, lane: Stage, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn record<T>(&self, lane: Stage, work: impl FnOnce() -> T) -> T {
         self.timeline.record(lane, self.batch, work)
     }
 
     /// Counts the bytes of a copy that is done, or of a tensor that is in place.
-    pub fn uploaded(&self, bytes: usize) {
+    pub(crate) fn uploaded(&self, bytes: usize) {
         // A group without channels: nothing crosses.
         if bytes > 0 {
             self.counters.update(|c| {

@@ -20,7 +20,7 @@ pub(crate) struct Arrangement {
 impl Arrangement {
     /// Arranges `unique` rows for the tensors of these maps, which point into the unique rows.
     #[cfg(any(test, feature = "cube"))]
-    pub fn by_tensor(unique: usize, gathers: &[&Gather]) -> Self {
+    pub(crate) fn by_tensor(unique: usize, gathers: &[&Gather]) -> Self {
         if gathers.iter().all(|gather| gather.slice().is_some()) {
             return Self::in_place(unique, gathers);
         }
@@ -48,7 +48,7 @@ impl Arrangement {
     }
 
     /// Leaves every unique row in its place.
-    pub fn in_place(unique: usize, _: &[&Gather]) -> Self {
+    pub(crate) fn in_place(unique: usize, _: &[&Gather]) -> Self {
         Self {
             rows: (0..unique as u32).collect(),
             starts: None,
@@ -59,7 +59,7 @@ impl Arrangement {
     ///
     /// # Panics
     /// When it is not one of the maps that the rows were arranged for.
-    pub fn gather(&self, gather: Gather) -> Gather {
+    pub(crate) fn gather(&self, gather: Gather) -> Gather {
         let Some(starts) = &self.starts else {
             return gather;
         };

@@ -23,7 +23,7 @@ pub(super) struct GaussianGrid {
 }
 
 impl GaussianGrid {
-    pub fn new(ny: usize, nx: usize) -> Self {
+    pub(super) fn new(ny: usize, nx: usize) -> Self {
         let step = 360.0 / nx as f64;
         let mut south = -1.0f64;
         let mut lat_edges = vec![-90.0];
@@ -85,7 +85,7 @@ pub(super) enum Values {
 }
 
 impl Time {
-    pub fn new(options: &SynthOptions) -> Result<Self> {
+    pub(super) fn new(options: &SynthOptions) -> Result<Self> {
         let start = options.start;
         let days = days(start, options.calendar, options.rows)?;
         let since = |date: Date| format!("{:04}-{:02}-{:02}", date.year, date.month, date.day);

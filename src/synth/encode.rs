@@ -79,7 +79,7 @@ pub(super) struct GroupWriter {
 }
 
 impl GroupWriter {
-    pub fn new(
+    pub(super) fn new(
         root: PathBuf,
         format: Format,
         separator: Separator,
@@ -95,7 +95,7 @@ impl GroupWriter {
     }
 
     /// Writes an array's metadata; its chunks come through what is returned.
-    pub fn array(&mut self, spec: Spec) -> Result<Writer> {
+    pub(super) fn array(&mut self, spec: Spec) -> Result<Writer> {
         let Spec { name, dtype, .. } = spec;
         // As zarr-python 2 has it: an array without a dimension is not compressed.
         let codec = match (self.format, spec.shape) {
@@ -153,7 +153,7 @@ impl GroupWriter {
     }
 
     /// Writes the group's own metadata, and the consolidated copy.
-    pub fn finish(mut self, attributes: Attributes) -> Result<()> {
+    pub(super) fn finish(mut self, attributes: Attributes) -> Result<()> {
         let consolidate = self.consolidation == Consolidation::Consolidated;
         match self.format {
             Format::V2 => {
@@ -301,7 +301,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Writes one chunk: its values in native byte order, row-major, padding included.
-    pub fn put(&self, index: &[u64], values: Vec<u8>) -> Result<()> {
+    pub(super) fn put(&self, index: &[u64], values: Vec<u8>) -> Result<()> {
         let place = |e: Error| e.array(&self.name).chunk(format!("{index:?}"));
         let refused = |e: Box<dyn std::error::Error + Send + Sync>| {
             place(Error::new(ErrorKind::Config, "chunk cannot be encoded").caused_by(e))
@@ -325,7 +325,7 @@ impl Writer {
     }
 
     /// Writes the whole array from its values in native byte order, row-major.
-    pub fn put_all(&self, values: &[u8]) -> Result<()> {
+    pub(super) fn put_all(&self, values: &[u8]) -> Result<()> {
         let size = self.dtype.size();
         let pad: &[u8] = match self.dtype {
             DType::F32 => &f32::NAN.to_ne_bytes(),

@@ -11,7 +11,7 @@ pub(super) struct Moments {
 
 impl Moments {
     /// Takes in the values of a plane that are ocean and not NaN.
-    pub fn add(&mut self, plane: &[f32], ocean: &[bool]) {
+    pub(super) fn add(&mut self, plane: &[f32], ocean: &[bool]) {
         let cells = || {
             let pairs = plane.iter().zip(ocean);
             pairs.filter_map(|(v, wet)| (*wet && !v.is_nan()).then_some(f64::from(*v)))
@@ -30,7 +30,7 @@ impl Moments {
     }
 
     /// NaN when nothing was taken in, as numpy has it.
-    pub fn mean(&self) -> f64 {
+    pub(super) fn mean(&self) -> f64 {
         if self.count > 0.0 {
             self.mean
         } else {
@@ -39,7 +39,7 @@ impl Moments {
     }
 
     /// NaN when nothing was taken in.
-    pub fn std(&self) -> f64 {
+    pub(super) fn std(&self) -> f64 {
         (self.squares / self.count).sqrt()
     }
 }

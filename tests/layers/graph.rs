@@ -6,9 +6,9 @@ use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who uses whom: files, or folders.
-pub type Edges = BTreeMap<String, BTreeSet<String>>;
+pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;
 
-pub struct Graph {
+pub(crate) struct Graph {
     /// File to files.
     pub files: Edges,
     /// File to external crates.
@@ -28,7 +28,7 @@ const DEPTH: usize = 16;
 
 impl Graph {
     /// Of the files of one crate, which can name these external crates.
-    pub fn new(sources: &[Source], external: &[String]) -> Self {
+    pub(crate) fn new(sources: &[Source], external: &[String]) -> Self {
         let modules = modules(sources);
         let resolver = Resolver {
             modules: &modules,
@@ -157,7 +157,7 @@ impl Resolver<'_> {
 }
 
 /// The same edges between folders. A file directly in `src` is a folder of its own.
-pub fn folders(files: &Edges) -> Edges {
+pub(crate) fn folders(files: &Edges) -> Edges {
     let mut edges = Edges::new();
     for (from, uses) in files {
         for to in uses {
@@ -174,13 +174,13 @@ pub fn folders(files: &Edges) -> Edges {
 }
 
 /// `store` of `store/read.rs`, `error` of `error.rs`.
-pub fn folder(file: &str) -> &str {
+pub(crate) fn folder(file: &str) -> &str {
     let first = file.split('/').next().unwrap_or(file);
     first.strip_suffix(".rs").unwrap_or(first)
 }
 
 /// Every set of nodes that reach each other.
-pub fn circles(edges: &Edges) -> Vec<Vec<String>> {
+pub(crate) fn circles(edges: &Edges) -> Vec<Vec<String>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> = edges
         .keys()
         .map(|node| (node.as_str(), reachable(edges, node)))

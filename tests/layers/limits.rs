@@ -4,12 +4,12 @@ use crate::source::Source;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Files over this many lines hold a second idea.
-pub const FILE_LINES: usize = 600;
-pub const FUNCTION_LINES: usize = 80;
+pub(crate) const FILE_LINES: usize = 600;
+pub(crate) const FUNCTION_LINES: usize = 80;
 /// Files directly in `src`.
-pub const ROOT_FILES: usize = 12;
+pub(crate) const ROOT_FILES: usize = 12;
 
-pub fn too_many_in_the_root(sources: &[Source]) -> Vec<String> {
+pub(crate) fn too_many_in_the_root(sources: &[Source]) -> Vec<String> {
     let in_root = sources.iter().filter(|s| s.folder().is_none());
     let names: Vec<&str> = in_root.map(|s| s.path.as_str()).collect();
     match names.len() > ROOT_FILES {
@@ -18,7 +18,7 @@ pub fn too_many_in_the_root(sources: &[Source]) -> Vec<String> {
     }
 }
 
-pub fn long_files(sources: &[Source]) -> Vec<String> {
+pub(crate) fn long_files(sources: &[Source]) -> Vec<String> {
     let long = sources.iter().filter_map(|source| {
         let lines = source.text.lines().count();
         (lines > FILE_LINES).then(|| format!("{}: {lines} lines", source.path))
@@ -27,7 +27,7 @@ pub fn long_files(sources: &[Source]) -> Vec<String> {
 }
 
 /// rustfmt puts the end of a function below its beginning, so lines tell.
-pub fn long_functions(sources: &[Source]) -> Vec<String> {
+pub(crate) fn long_functions(sources: &[Source]) -> Vec<String> {
     let mut long = Vec::new();
     for source in sources {
         let lines: Vec<&str> = source.text.lines().collect();
@@ -81,14 +81,14 @@ fn ends(line: &str) -> bool {
 }
 
 /// Clippy's `module_inception`, for folders whose modules are not of that name, too.
-pub fn named_as_their_folder(sources: &[Source]) -> Vec<String> {
+pub(crate) fn named_as_their_folder(sources: &[Source]) -> Vec<String> {
     let named = sources.iter().filter(|s| s.folder() == Some(s.stem()));
     named.map(|s| s.path.clone()).collect()
 }
 
 /// A word that a file of Rust holds outside comments and text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub(crate) enum Word {
     Unsafe,
     /// `#[path = ...]`
     PathAttribute,
@@ -99,7 +99,7 @@ pub enum Word {
 }
 
 /// Files that hold the word.
-pub fn files_with(sources: &[Source], word: Word) -> Vec<&str> {
+pub(crate) fn files_with(sources: &[Source], word: Word) -> Vec<&str> {
     let holds = |s: &&Source| {
         let tokens = s.text.parse::<TokenStream>();
         let tokens = tokens.unwrap_or_else(|e| panic!("{}: {e}", s.path));

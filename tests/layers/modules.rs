@@ -8,10 +8,10 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, ItemMod, ItemUse, Macro, Meta, UseTree, Visibility};
 
 /// `a::b::C` as its segments.
-pub type Segments = Vec<String>;
+pub(crate) type Segments = Vec<String>;
 
 /// A `use`, one for every leaf of its tree.
-pub struct Import {
+pub(crate) struct Import {
     pub path: Segments,
     /// The name that it brings; none for a glob.
     pub name: Option<String>,
@@ -20,7 +20,7 @@ pub struct Import {
 }
 
 #[derive(Default)]
-pub struct Module {
+pub(crate) struct Module {
     pub file: String,
     /// Items that are defined here.
     pub items: BTreeSet<String>,
@@ -30,10 +30,10 @@ pub struct Module {
 }
 
 /// Modules by their path from the crate's root.
-pub type Modules = BTreeMap<Segments, Module>;
+pub(crate) type Modules = BTreeMap<Segments, Module>;
 
 /// Parses the files of one crate.
-pub fn modules(sources: &[Source]) -> Modules {
+pub(crate) fn modules(sources: &[Source]) -> Modules {
     let mut collector = Collector::default();
     for source in sources {
         let file = syn::parse_file(&source.text);

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 /// A file of Rust, named by its path below the folder that was read, with `/` between names.
-pub struct Source {
+pub(crate) struct Source {
     pub path: String,
     pub text: String,
 }
 
 impl Source {
-    pub fn new(path: &str, text: &str) -> Self {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
         Self {
             path: path.to_owned(),
             text: text.to_owned(),
@@ -18,18 +18,18 @@ impl Source {
     }
 
     /// Name of the folder that the file lies in.
-    pub fn folder(&self) -> Option<&str> {
+    pub(crate) fn folder(&self) -> Option<&str> {
         self.path.rsplit('/').nth(1)
     }
 
-    pub fn stem(&self) -> &str {
+    pub(crate) fn stem(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         name.strip_suffix(".rs").unwrap_or(name)
     }
 }
 
 /// All Rust files below `root`, in order.
-pub fn read(root: &Path) -> Vec<Source> {
+pub(crate) fn read(root: &Path) -> Vec<Source> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -6,7 +6,7 @@ use crate::cuda;
 use anyhow::Result;
 use std::time::Instant;
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     if bench.cuda.is_none() {
         return not_run(NEEDS_CUDA);
     }

@@ -5,7 +5,7 @@ use burn_om4::testing::ulps;
 
 /// How far apart two lots of values are.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Distance {
+pub(super) struct Distance {
     pub values: u64,
     pub different: u64,
     /// In units of the last place of float32; NaN is infinitely far.
@@ -16,7 +16,7 @@ pub struct Distance {
 
 /// What a device may differ by.
 #[derive(Clone, Copy, Debug)]
-pub enum Allowed {
+pub(super) enum Allowed {
     /// Units in the last place of float32. None of them is the same value: narrower types are compared
     /// as float32, which holds each of theirs.
     Ulps(u64),
@@ -27,7 +27,7 @@ pub enum Allowed {
 impl Distance {
     /// # Errors
     /// Not as many values on one side as on the other.
-    pub fn add(&mut self, found: &[f32], expected: &[f32]) -> Result<()> {
+    pub(super) fn add(&mut self, found: &[f32], expected: &[f32]) -> Result<()> {
         ensure!(
             found.len() == expected.len(),
             "{} values where the CPU has {}",
@@ -43,7 +43,7 @@ impl Distance {
         Ok(())
     }
 
-    pub fn within(&self, allowed: Allowed) -> bool {
+    pub(super) fn within(&self, allowed: Allowed) -> bool {
         match allowed {
             Allowed::Ulps(ulps) => self.ulps <= ulps,
             Allowed::Share(share) => self.relative <= share,

@@ -72,7 +72,7 @@ impl Comparison<'_> {
     }
 }
 
-pub fn float32(bench: &Bench) -> Result<Outcome> {
+pub(super) fn float32(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
     }
@@ -136,11 +136,11 @@ pub fn float32(bench: &Bench) -> Result<Outcome> {
         .found()
 }
 
-pub fn bfloat16(bench: &Bench) -> Result<Outcome> {
+pub(super) fn bfloat16(bench: &Bench) -> Result<Outcome> {
     narrow(bench, Precision::Bf16)
 }
 
-pub fn float16(bench: &Bench) -> Result<Outcome> {
+pub(super) fn float16(bench: &Bench) -> Result<Outcome> {
     narrow(bench, Precision::F16)
 }
 

@@ -62,7 +62,7 @@ fn out(loader: &OceanLoader) -> usize {
     }
 }
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
     }

@@ -39,7 +39,7 @@ fn watch(bench: &Bench, prefetch: PrefetchOptions, batches: usize) -> Result<See
     Ok(seen)
 }
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
     }

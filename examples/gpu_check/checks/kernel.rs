@@ -38,7 +38,7 @@ fn time(
     Ok(seconds.split_off(1))
 }
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
     }

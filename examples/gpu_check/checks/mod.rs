@@ -16,7 +16,7 @@ mod upload;
 use crate::check::Check;
 
 /// All checks, in the order in which they run.
-pub fn all() -> Vec<Check> {
+pub(crate) fn all() -> Vec<Check> {
     vec![
         Check {
             name: "compiler",

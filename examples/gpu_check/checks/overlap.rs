@@ -60,7 +60,7 @@ fn each(times: usize, mut work: impl FnMut() -> Result<()>) -> Result<Vec<f64>> 
     Ok(seconds)
 }
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
     }

@@ -43,7 +43,7 @@ fn expected(dataset: &OceanDataset, device: &Device) -> Result<Vec<[u64; 3]>> {
     loader.iter().map(|batch| checksums(&batch?)).collect()
 }
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
     }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 const MOST: f64 = 1.0 / 3.0;
 const NO_TIMES: &str = "the system does not say what CubeCL's threads spend";
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     let Some(cuda) = &bench.cuda else {
         return not_run(NEEDS_CUDA);
     };

@@ -62,7 +62,7 @@ impl Asking {
     }
 }
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     if !bench.has_lane() {
         return not_run(NEEDS_LANE);
     }

@@ -49,7 +49,7 @@ fn write(folder: &Path, size: &Size) -> Result<OceanDataset> {
     Ok(OceanDataset::open(&Om4Paths::in_dir(folder), &options)?)
 }
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     let on_cpu = is_cpu(&bench.device);
     if bench.cuda.is_none() && !on_cpu {
         return not_run("software Vulkan devices do not train");

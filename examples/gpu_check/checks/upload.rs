@@ -14,7 +14,7 @@ const COLD: usize = 5;
 /// The lane may cost this share of the rate: a launch, an event and a wait per read group.
 const LEAST: f64 = 0.9;
 
-pub fn run(bench: &Bench) -> Result<Outcome> {
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     let Some(cuda) = &bench.cuda else {
         return not_run(NEEDS_CUDA);
     };

@@ -35,7 +35,12 @@ pub(crate) struct ConvNeXtBlock {
 }
 
 impl ConvNeXtBlock {
-    pub fn new(init: &Init<'_>, name: &str, spec: &BlockSpec, config: &SamudraConfig) -> Self {
+    pub(crate) fn new(
+        init: &Init<'_>,
+        name: &str,
+        spec: &BlockSpec,
+        config: &SamudraConfig,
+    ) -> Self {
         let (channels_in, channels_out) = (spec.channels_in, spec.channels_out);
         let inner = channels_in * config.upscale_factor;
         let wide = |index: usize, channels_in| {
@@ -62,7 +67,7 @@ impl ConvNeXtBlock {
     }
 
     /// `(batch, in, y, x)` to `(batch, out, y, x)`.
-    pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    pub(crate) fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let skip = match &self.skip {
             Some(skip) => skip.forward(x.clone()),
             None => x.clone(),
@@ -74,7 +79,7 @@ impl ConvNeXtBlock {
         skip + self.project.forward(x)
     }
 
-    pub fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
+    pub(crate) fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
         if let Some(skip) = &mut self.skip {
             skip.slots(&format!("{name}.skip_module"), visit);
         }

@@ -42,7 +42,7 @@ pub(crate) struct ConvShape {
 }
 
 impl Conv {
-    pub fn new(init: &Init<'_>, name: &str, shape: ConvShape) -> Self {
+    pub(crate) fn new(init: &Init<'_>, name: &str, shape: ConvShape) -> Self {
         let ConvShape {
             channels_in,
             channels_out,
@@ -63,7 +63,7 @@ impl Conv {
     }
 
     /// A 1 x 1 convolution: the same linear map at every cell.
-    pub fn pointwise(
+    pub(crate) fn pointwise(
         init: &Init<'_>,
         name: &str,
         channels_in: usize,
@@ -86,7 +86,7 @@ impl Conv {
     }
 
     /// `(batch, in, y, x)` to `(batch, out, y, x)`.
-    pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    pub(crate) fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let (weight, bias) = (self.weight.val(), self.bias.val());
         match weight.dims()[2] {
             1 => same_everywhere(x, weight, bias),
@@ -95,7 +95,7 @@ impl Conv {
         }
     }
 
-    pub fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
+    pub(crate) fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
         let (prefix, weight) = match self.stored {
             Stored::Kernel => (name.to_string(), Slot::Kernel(&mut self.weight)),
             Stored::Linear => (format!("{name}.linear"), Slot::Matrix(&mut self.weight)),

@@ -17,11 +17,11 @@ pub(crate) struct Init<'a> {
 }
 
 impl<'a> Init<'a> {
-    pub fn new(seed: u64, device: &'a Device) -> Self {
+    pub(crate) fn new(seed: u64, device: &'a Device) -> Self {
         Self { seed, device }
     }
 
-    pub fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Device {
         self.device
     }
 
@@ -29,7 +29,7 @@ impl<'a> Init<'a> {
     ///
     /// PyTorch draws weights from `kaiming_uniform(a = sqrt(5))`, whose bound is
     /// `sqrt(6 / ((1 + a^2) fan_in)) = 1 / sqrt(fan_in)`, and biases from the same interval.
-    pub fn uniform<const D: usize>(
+    pub(crate) fn uniform<const D: usize>(
         &self,
         name: &str,
         shape: [usize; D],
@@ -40,12 +40,20 @@ impl<'a> Init<'a> {
         self.lazy(shape, move |_| bound * (2.0 * random.unit() - 1.0))
     }
 
-    pub fn positional<const D: usize>(&self, name: &str, shape: [usize; D]) -> Param<Tensor<D>> {
+    pub(crate) fn positional<const D: usize>(
+        &self,
+        name: &str,
+        shape: [usize; D],
+    ) -> Param<Tensor<D>> {
         let mut random = Random::new(self.seed, name);
         self.lazy(shape, move |_| POSITIONAL_STD * random.normal())
     }
 
-    pub fn constant<const D: usize>(&self, shape: [usize; D], value: f32) -> Param<Tensor<D>> {
+    pub(crate) fn constant<const D: usize>(
+        &self,
+        shape: [usize; D],
+        value: f32,
+    ) -> Param<Tensor<D>> {
         self.lazy(shape, move |_| f64::from(value))
     }
 

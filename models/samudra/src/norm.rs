@@ -23,7 +23,7 @@ pub(crate) enum Norm {
 }
 
 impl Norm {
-    pub fn new(init: &Init<'_>, channels: usize, kind: NormKind) -> Self {
+    pub(crate) fn new(init: &Init<'_>, channels: usize, kind: NormKind) -> Self {
         match kind {
             NormKind::Batch => Self::Batch(BatchNorm::new(init, channels)),
             NormKind::Instance => Self::Instance(InstanceNorm { epsilon: EPSILON }),
@@ -31,14 +31,14 @@ impl Norm {
     }
 
     /// `(batch, channel, y, x)`, same shape out.
-    pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    pub(crate) fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         match self {
             Self::Batch(norm) => norm.forward(x),
             Self::Instance(norm) => norm.forward(x),
         }
     }
 
-    pub fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
+    pub(crate) fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
         if let Self::Batch(norm) = self {
             norm.slots(name, visit);
         }

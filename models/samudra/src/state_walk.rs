@@ -36,7 +36,7 @@ pub(crate) enum Constant {
 
 impl Slot<'_> {
     /// The id of a learned parameter.
-    pub fn parameter(&self) -> Option<ParamId> {
+    pub(crate) fn parameter(&self) -> Option<ParamId> {
         match self {
             Self::Vector(p) => Some(p.id),
             Self::Planes(p) => Some(p.id),
@@ -46,7 +46,7 @@ impl Slot<'_> {
     }
 
     /// Shape in a state dict. Reads no values.
-    pub fn shape(&self) -> Vec<usize> {
+    pub(crate) fn shape(&self) -> Vec<usize> {
         match self {
             Self::Vector(p) => p.lazy_shape().to_vec(),
             Self::Planes(p) => p.lazy_shape().to_vec(),
@@ -58,7 +58,7 @@ impl Slot<'_> {
     }
 
     /// Copies the values to the host, in the state dict's shape.
-    pub fn get(&self) -> TensorData {
+    pub(crate) fn get(&self) -> TensorData {
         match self {
             Self::Vector(p) => p.val().into_data(),
             Self::Planes(p) => p.val().into_data(),
@@ -72,7 +72,7 @@ impl Slot<'_> {
     }
 
     /// Replaces the values by data of [`Self::shape`].
-    pub fn set(self, data: TensorData) {
+    pub(crate) fn set(self, data: TensorData) {
         match self {
             Self::Vector(p) => replace(p, data),
             Self::Planes(p) => replace(p, data),
@@ -91,7 +91,7 @@ impl Slot<'_> {
     }
 
     /// A learned parameter's values in one row.
-    pub fn flat(&self) -> Option<Tensor<1>> {
+    pub(crate) fn flat(&self) -> Option<Tensor<1>> {
         match self {
             Self::Vector(p) => Some(p.val()),
             Self::Planes(p) => Some(p.val().flatten(0, 2)),
@@ -101,7 +101,7 @@ impl Slot<'_> {
     }
 
     /// Replaces a learned parameter's values by a row of as many.
-    pub fn set_flat(self, values: Tensor<1>) {
+    pub(crate) fn set_flat(self, values: Tensor<1>) {
         match self {
             Self::Vector(p) => reshaped(p, values),
             Self::Planes(p) => reshaped(p, values),

@@ -25,7 +25,7 @@ pub(crate) struct UNet {
 }
 
 impl UNet {
-    pub fn new(init: &Init<'_>, config: &SamudraConfig) -> Self {
+    pub(crate) fn new(init: &Init<'_>, config: &SamudraConfig) -> Self {
         let mut blocks = config
             .blocks()
             .into_iter()
@@ -43,7 +43,11 @@ impl UNet {
 
     /// `(batch, in, y, x)` to `(batch, widths[0], y, x)`. `watch` sees the output of each block
     /// with the block's index in the original's layer list.
-    pub fn forward(&self, x: Tensor<4>, watch: &mut dyn FnMut(usize, &Tensor<4>)) -> Tensor<4> {
+    pub(crate) fn forward(
+        &self,
+        x: Tensor<4>,
+        watch: &mut dyn FnMut(usize, &Tensor<4>),
+    ) -> Tensor<4> {
         let mut layers = (0..).step_by(2);
         let mut run = |block: &ConvNeXtBlock, x: Tensor<4>| {
             let x = block.forward(x);
@@ -68,7 +72,7 @@ impl UNet {
         x
     }
 
-    pub fn slots(&mut self, visit: &mut Visit<'_>) {
+    pub(crate) fn slots(&mut self, visit: &mut Visit<'_>) {
         let blocks = self
             .down
             .iter_mut()

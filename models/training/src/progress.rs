@@ -3,11 +3,11 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Progress of one activity.
-pub struct Progress(ProgressBar);
+pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     /// `what` in `total` steps.
-    pub fn new(what: &str, total: u64) -> Self {
+    pub(crate) fn new(what: &str, total: u64) -> Self {
         let style = ProgressStyle::with_template(
             "{prefix} {wide_bar:.cyan/dim} {pos}/{len} {msg} ({eta} left)",
         );
@@ -19,23 +19,23 @@ impl Progress {
     }
 
     /// One step on.
-    pub fn step(&self, message: &str) {
+    pub(crate) fn step(&self, message: &str) {
         self.0.set_message(message.to_owned());
         self.0.inc(1);
     }
 
     /// At a step.
-    pub fn at(&self, step: u64) {
+    pub(crate) fn at(&self, step: u64) {
         self.0.set_position(step);
     }
 
     /// A line that stays, above the bar.
-    pub fn line(&self, text: &str) {
+    pub(crate) fn line(&self, text: &str) {
         self.0.suspend(|| eprintln!("{text}"));
     }
 
     /// Removes the bar.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.0.finish_and_clear();
     }
 }

@@ -25,7 +25,7 @@ const CASES: &str = "flat-none-v2,flat-blosc-v2,flat-zstd-v3,compact-none-v2,com
 
 #[derive(Args)]
 #[command(mut_arg("cases", |arg| arg.default_value(CASES)))]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     measured: Cases,
     /// Ways of reading; the first is what the others are compared with.
@@ -79,7 +79,7 @@ struct Row {
     wall_over_first_threads: f64,
 }
 
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     if options.child {
         let [name] = &options.measured.cases[..] else {
             bail!("a child measures one case");

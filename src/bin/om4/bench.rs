@@ -20,7 +20,7 @@ const CASES: &str = "flat-none-v2,flat-blosc-v2,flat-zstd-v3,compact-none-v2,com
 
 #[derive(Args)]
 #[command(mut_arg("cases", |arg| arg.default_value(CASES)))]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     measured: Cases,
     /// Rows of the first store.
@@ -89,7 +89,7 @@ fn report(column: &Column, chunks: u64) -> Value {
     })
 }
 
-pub fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => f64::NAN,
@@ -102,7 +102,7 @@ fn ratio(a: &[f64], b: &[f64]) -> f64 {
     median(a.iter().zip(b).map(|(a, b)| a / b).collect())
 }
 
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let threads = reader_threads()?;
     let mut cases = Map::new();
     let mut sweep = Value::Null;
@@ -217,7 +217,7 @@ fn measure_case(case: &Case, place: &Place<'_>, options: &Options) -> Result<Val
 }
 
 /// Drops files from the page cache.
-pub fn forget_all(files: &[ChunkFile]) -> Result<()> {
+pub(crate) fn forget_all(files: &[ChunkFile]) -> Result<()> {
     ensure!(
         files.iter().all(|f| forget(&f.path)),
         "the page cache cannot be dropped here"

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Which stores are measured, how often, and where the result goes. The command that takes these sets
 /// the default of `cases`.
 #[derive(Args)]
-pub struct Cases {
+pub(crate) struct Cases {
     /// Folder of the bench's own stores; they are written when they are not there.
     #[arg(long, default_value = "target/bench-stores")]
     pub data: PathBuf,
@@ -25,7 +25,7 @@ pub struct Cases {
 
 impl Cases {
     /// Writes the result as JSON to the file that was named, or prints it.
-    pub fn report(&self, result: &impl Serialize) -> Result<()> {
+    pub(crate) fn report(&self, result: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(result)?;
         match &self.json {
             Some(path) => std::fs::write(path, text)?,

@@ -23,7 +23,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// The ways of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub(crate) enum Kind {
     /// The bare C libraries.
     Limit,
     /// Our reader, raw planes.
@@ -37,7 +37,7 @@ pub enum Kind {
 }
 
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     #[arg(long)]
     kind: Kind,
     #[arg(long)]
@@ -58,7 +58,7 @@ pub struct Options {
 
 /// What a column found while it warmed up.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Ready {
+pub(crate) struct Ready {
     pub threads: usize,
     /// Unique planes of a turn.
     pub planes: u64,
@@ -73,7 +73,7 @@ pub struct Ready {
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Sequential {
+pub(crate) struct Sequential {
     pub planes_of_the_pass: u64,
     pub planes_read: u64,
     pub unique_planes_of_its_batches: u64,
@@ -82,7 +82,7 @@ pub struct Sequential {
 
 /// The answer to a line.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Turn {
+pub(crate) struct Turn {
     pub cost: Cost,
     /// Largest resident memory so far, bytes.
     pub peak_memory: u64,
@@ -91,7 +91,7 @@ pub struct Turn {
 
 /// Of [`HostPoolState`], what a report shows.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Pool {
+pub(crate) struct Pool {
     pub peak_bytes: usize,
     pub allocations: u64,
 }
@@ -106,22 +106,22 @@ impl From<HostPoolState> for Pool {
 }
 
 /// Rows read at a time: some 160 MB, a whole number of shards.
-pub const BLOCK: usize = 2 * SHARD;
+pub(crate) const BLOCK: usize = 2 * SHARD;
 
 /// The rows that a turn reads, a block at a time.
-pub fn blocks(rows: usize) -> Vec<Range<usize>> {
+pub(crate) fn blocks(rows: usize) -> Vec<Range<usize>> {
     let block = |b: usize| b * BLOCK..(b + 1) * BLOCK;
     (0..rows / BLOCK).map(block).collect()
 }
 
 /// Sum of the bits of all values.
-pub fn sum(memory: &[f32]) -> u64 {
+pub(crate) fn sum(memory: &[f32]) -> u64 {
     let bits = memory.iter().map(|v| u64::from(v.to_bits()));
     bits.fold(0, u64::wrapping_add)
 }
 
 /// Runs in the child: works whenever a line comes in, until there are no more.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let case = Case::parse(&options.case, options.rows)?;
     let (mut work, ready): (Box<dyn Work>, Ready) = match options.kind {
         Kind::Limit => planes(AsLimit::open(&case, &options.dir)?, &case)?,
@@ -393,7 +393,7 @@ impl Work for AsStock {
 }
 
 /// A column, seen from the bench.
-pub struct Column {
+pub(crate) struct Column {
     pub kind: Kind,
     pub ready: Ready,
     pub turns: Vec<Turn>,
@@ -404,7 +404,7 @@ pub struct Column {
 
 /// Where a column reads, and how.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     pub case: &'a str,
     pub rows: usize,
     pub dir: &'a Path,
@@ -416,7 +416,7 @@ pub struct Place<'a> {
 
 impl Column {
     /// Starts a column and waits until it is warm.
-    pub fn start(kind: Kind, place: &Place<'_>) -> Result<Self> {
+    pub(crate) fn start(kind: Kind, place: &Place<'_>) -> Result<Self> {
         let name = kind.to_possible_value().context("a kind has a name")?;
         let mut command = Command::new(std::env::current_exe()?);
         command
@@ -459,7 +459,7 @@ impl Column {
     }
 
     /// One turn.
-    pub fn turn(&mut self) -> Result<Turn> {
+    pub(crate) fn turn(&mut self) -> Result<Turn> {
         let to = self.to.as_mut().context("the column has ended")?;
         to.write_all(b"\n")?;
         let turn: Turn = self.hear()?;

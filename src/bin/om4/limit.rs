@@ -31,13 +31,13 @@ struct Worker {
 }
 
 /// Threads' belongings, kept warm from round to round.
-pub struct Limit {
+pub(crate) struct Limit {
     workers: Vec<Mutex<Worker>>,
 }
 
 impl Limit {
     /// `longest` is the number of planes in a file.
-    pub fn new(threads: usize, longest: usize) -> Self {
+    pub(crate) fn new(threads: usize, longest: usize) -> Self {
         let worker = || Worker {
             encoded: vec![0; longest * PLANE_BYTES * 2],
             zstd: zstd::zstd_safe::DCtx::create(),
@@ -48,7 +48,7 @@ impl Limit {
     }
 
     /// Reads every file into `memory`.
-    pub fn read(
+    pub(crate) fn read(
         &self,
         files: &[ChunkFile],
         compression: Compression,

@@ -13,11 +13,11 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
-pub const BATCH: usize = 4;
-pub const STEPS: usize = 4;
+pub(crate) const BATCH: usize = 4;
+pub(crate) const STEPS: usize = 4;
 
 /// Both loaders over the same windows.
-pub struct Loaders {
+pub(crate) struct Loaders {
     pub ours: OceanLoader,
     sequential: OceanLoader,
     stock: Arc<dyn DataLoader<ModelBatch>>,
@@ -27,7 +27,7 @@ pub struct Loaders {
 
 /// What one pass delivered.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Passed {
+pub(crate) struct Passed {
     pub batches: u64,
     pub unique_planes: u64,
     pub shown_planes: u64,
@@ -37,7 +37,7 @@ pub struct Passed {
 
 impl Loaders {
     /// All 80 channels: 77 predicted, 3 given.
-    pub fn open(store: &Path, batches: usize, prefetch: usize) -> Result<Self> {
+    pub(crate) fn open(store: &Path, batches: usize, prefetch: usize) -> Result<Self> {
         let channels = |name| preset(name).ok_or_else(|| anyhow!("no preset {name}"));
         let window = WindowOptions::default().with_history(1).with_steps(STEPS);
         let span = window.span();
@@ -78,17 +78,17 @@ impl Loaders {
     }
 
     /// One pass of our loader over the chosen windows.
-    pub fn pass(&self) -> Result<Passed> {
+    pub(crate) fn pass(&self) -> Result<Passed> {
         pass(&self.ours)
     }
 
     /// One validation pass: every window of the store, in order.
-    pub fn sequential_pass(&self) -> Result<Passed> {
+    pub(crate) fn sequential_pass(&self) -> Result<Passed> {
         pass(&self.sequential)
     }
 
     /// One pass of Burn's loader without workers: its workers would queue 100 batches.
-    pub fn stock_pass(&self) -> Result<()> {
+    pub(crate) fn stock_pass(&self) -> Result<()> {
         for batch in self.stock.iter() {
             consume(&batch?)?;
         }
@@ -96,7 +96,7 @@ impl Loaders {
     }
 
     /// Unique planes of the chosen windows' batches.
-    pub fn unique_planes(&self) -> Result<u64> {
+    pub(crate) fn unique_planes(&self) -> Result<u64> {
         let dataset = self.stock_batcher.dataset();
         let of = |batch: &Vec<u64>| {
             let windows = batch.iter().filter_map(|&i| dataset.window(i as usize));
@@ -106,7 +106,7 @@ impl Loaders {
     }
 
     /// Reads the first batch, on this thread.
-    pub fn first_batch(&self) -> Result<()> {
+    pub(crate) fn first_batch(&self) -> Result<()> {
         let dataset = self.stock_batcher.dataset();
         let windows = self.batches[0]
             .iter()

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 /// Cost of a piece of work: all threads of the process.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Cost {
+pub(crate) struct Cost {
     pub wall_seconds: f64,
     pub cpu_seconds: f64,
     /// Page faults that were served without a disk.
@@ -15,7 +15,7 @@ pub struct Cost {
 }
 
 /// Runs `work` and counts what it cost.
-pub fn measure<T>(work: impl FnOnce() -> T) -> (T, Cost) {
+pub(crate) fn measure<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     let (before, started) = (now(), Instant::now());
     let value = work();
     let (wall, after) = (started.elapsed(), now());
@@ -59,7 +59,7 @@ fn now() -> Cost {
 }
 
 /// Largest resident memory so far, bytes; 0 where the system does not say.
-pub fn peak_memory() -> u64 {
+pub(crate) fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
     let kib = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
@@ -68,7 +68,7 @@ pub fn peak_memory() -> u64 {
 
 /// Asks the system to forget a file's pages; false where it cannot.
 #[cfg(target_os = "linux")]
-pub fn forget(path: &std::path::Path) -> bool {
+pub(crate) fn forget(path: &std::path::Path) -> bool {
     use std::os::fd::AsRawFd;
     let Ok(file) = std::fs::File::open(path) else {
         return false;

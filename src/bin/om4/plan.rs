@@ -20,7 +20,7 @@ enum Visit {
 }
 
 #[derive(Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder with OM4.zarr, OM4_means.zarr and OM4_stds.zarr.
     #[arg(long)]
     data: PathBuf,
@@ -45,7 +45,7 @@ pub struct Options {
     prefetch: usize,
 }
 
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let prognostic = parse_channels(&options.prognostic)?;
     let boundary = parse_channels(&options.boundary)?;
     let window = WindowOptions::default()

@@ -5,27 +5,27 @@ use burn_om4::synth::{Chunking, Codec, Format, Layout, SynthOptions};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-pub const NY: usize = 180;
-pub const NX: usize = 360;
-pub const LEVELS: usize = 19;
-pub const PLANE_BYTES: usize = NY * NX * 4;
+pub(crate) const NY: usize = 180;
+pub(crate) const NX: usize = 360;
+pub(crate) const LEVELS: usize = 19;
+pub(crate) const PLANE_BYTES: usize = NY * NX * 4;
 /// Rows in a shard.
-pub const SHARD: usize = 4;
+pub(crate) const SHARD: usize = 4;
 
 /// Variables with depth and without, as the store orders its channels: by name.
-pub const DEEP: [&str; 4] = ["so", "thetao", "uo", "vo"];
-pub const SURFACE: [&str; 4] = ["hfds", "tauuo", "tauvo", "zos"];
+pub(crate) const DEEP: [&str; 4] = ["so", "thetao", "uo", "vo"];
+pub(crate) const SURFACE: [&str; 4] = ["hfds", "tauuo", "tauvo", "zos"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
+pub(crate) enum Form {
     Flat,
     Compact,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Compression {
+pub(crate) enum Compression {
     None,
     Blosc,
     Zstd,
@@ -33,7 +33,7 @@ pub enum Compression {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Container {
+pub(crate) enum Container {
     V2,
     V3,
     Sharded,
@@ -41,7 +41,7 @@ pub enum Container {
 
 /// One form of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Case {
+pub(crate) struct Case {
     pub form: Form,
     pub compression: Compression,
     pub container: Container,
@@ -50,7 +50,7 @@ pub struct Case {
 
 impl Case {
     /// Reads `flat-blosc-v2` and the like.
-    pub fn parse(name: &str, rows: usize) -> Result<Self> {
+    pub(crate) fn parse(name: &str, rows: usize) -> Result<Self> {
         let parts: Vec<&str> = name.split('-').collect();
         let [form, compression, container] = parts[..] else {
             bail!("`{name}` is not form-compression-container");
@@ -78,7 +78,7 @@ impl Case {
     }
 
     /// Writes the store unless it is there, and says where.
-    pub fn write(&self, dir: &Path, name: &str) -> Result<PathBuf> {
+    pub(crate) fn write(&self, dir: &Path, name: &str) -> Result<PathBuf> {
         let dir = dir.join(format!("{name}-{}", self.rows));
         if dir.join("OM4.zarr").is_dir() {
             return Ok(dir);
@@ -109,7 +109,7 @@ impl Case {
     }
 
     /// Every array with the number of its planes in a row.
-    pub fn arrays(&self) -> Vec<(String, usize)> {
+    pub(crate) fn arrays(&self) -> Vec<(String, usize)> {
         let mut arrays = Vec::new();
         for name in DEEP {
             match self.form {
@@ -122,7 +122,7 @@ impl Case {
     }
 
     /// The chunk files that hold `rows` (a whole number of shards, where there are shards).
-    pub fn files(&self, store: &Path, rows: std::ops::Range<usize>) -> Vec<ChunkFile> {
+    pub(crate) fn files(&self, store: &Path, rows: std::ops::Range<usize>) -> Vec<ChunkFile> {
         let sharded = self.container == Container::Sharded;
         let step = if sharded { SHARD } else { 1 };
         let arrays = self.arrays();
@@ -152,7 +152,7 @@ impl Case {
 
 /// One file and the planes in it.
 #[derive(Clone, Debug)]
-pub struct ChunkFile {
+pub(crate) struct ChunkFile {
     pub path: PathBuf,
     pub planes: usize,
     /// Whether the planes are inner chunks of a shard, with an index at the end.

@@ -10,13 +10,13 @@ use zarrs::array::codec::api::CodecOptions;
 use zarrs::array::{Array, ArraySubset};
 use zarrs::filesystem::FilesystemStore;
 
-pub struct Zarrs {
+pub(crate) struct Zarrs {
     /// Each array with its planes in a row.
     arrays: Vec<(Array<FilesystemStore>, usize)>,
 }
 
 impl Zarrs {
-    pub fn open(case: &Case, store: &Path) -> Result<Self> {
+    pub(crate) fn open(case: &Case, store: &Path) -> Result<Self> {
         let storage = Arc::new(FilesystemStore::new(store.join("OM4.zarr"))?);
         let arrays = case.arrays().into_iter().map(|(name, levels)| {
             let array = Array::open(storage.clone(), &format!("/{name}"))?;
@@ -28,7 +28,7 @@ impl Zarrs {
     }
 
     /// Reads all planes of `rows` into `memory`.
-    pub fn read(&self, rows: Range<usize>, memory: &mut [u8], threads: usize) -> Result<()> {
+    pub(crate) fn read(&self, rows: Range<usize>, memory: &mut [u8], threads: usize) -> Result<()> {
         let mut rest = memory;
         let mut tasks = Vec::new();
         for row in rows {

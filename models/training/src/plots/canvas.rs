@@ -6,12 +6,12 @@ use std::io::BufWriter;
 use std::path::Path;
 
 /// Red, green, blue.
-pub type Colour = [u8; 3];
+pub(super) type Colour = [u8; 3];
 
-pub const WHITE: Colour = [255, 255, 255];
-pub const INK: Colour = [38, 42, 51];
+pub(super) const WHITE: Colour = [255, 255, 255];
+pub(super) const INK: Colour = [38, 42, 51];
 
-pub struct Canvas {
+pub(super) struct Canvas {
     width: usize,
     height: usize,
     pixels: Vec<Colour>,
@@ -19,14 +19,14 @@ pub struct Canvas {
 
 /// Where text goes relative to its point.
 #[derive(Clone, Copy)]
-pub enum Align {
+pub(super) enum Align {
     Left,
     Centre,
     Right,
 }
 
 impl Canvas {
-    pub fn new(width: usize, height: usize) -> Self {
+    pub(super) fn new(width: usize, height: usize) -> Self {
         let pixels = vec![WHITE; width * height];
         Self {
             width,
@@ -36,7 +36,7 @@ impl Canvas {
     }
 
     /// Fills a rectangle; what lies outside the picture is left out.
-    pub fn fill(&mut self, x: usize, y: usize, width: usize, height: usize, colour: Colour) {
+    pub(super) fn fill(&mut self, x: usize, y: usize, width: usize, height: usize, colour: Colour) {
         for row in y.min(self.height)..(y + height).min(self.height) {
             let cells = x.min(self.width)..(x + width).min(self.width);
             self.pixels[row * self.width..][cells].fill(colour);
@@ -44,7 +44,14 @@ impl Canvas {
     }
 
     /// A frame of one pixel just outside the rectangle.
-    pub fn frame(&mut self, x: usize, y: usize, width: usize, height: usize, colour: Colour) {
+    pub(super) fn frame(
+        &mut self,
+        x: usize,
+        y: usize,
+        width: usize,
+        height: usize,
+        colour: Colour,
+    ) {
         let (left, top) = (x.saturating_sub(1), y.saturating_sub(1));
         self.fill(left, top, width + 2, 1, colour);
         self.fill(left, y + height, width + 2, 1, colour);
@@ -53,7 +60,13 @@ impl Canvas {
     }
 
     /// A smooth line of `thickness` pixels.
-    pub fn line(&mut self, from: (f32, f32), to: (f32, f32), thickness: f32, colour: Colour) {
+    pub(super) fn line(
+        &mut self,
+        from: (f32, f32),
+        to: (f32, f32),
+        thickness: f32,
+        colour: Colour,
+    ) {
         let reach = thickness / 2.0 + 1.0;
         let span = |a: f32, b: f32, end: usize| {
             let low = (a.min(b) - reach).max(0.0) as usize;
@@ -82,7 +95,7 @@ impl Canvas {
 
     /// Text with its top edge at `y`; a letter is `LETTER.0` by `LETTER.1` pixels. Characters
     /// that the font lacks become a box.
-    pub fn text(&mut self, x: usize, y: usize, align: Align, text: &str, colour: Colour) {
+    pub(super) fn text(&mut self, x: usize, y: usize, align: Align, text: &str, colour: Colour) {
         let width = text_width(text);
         let mut x = match align {
             Align::Left => x,
@@ -103,7 +116,7 @@ impl Canvas {
     }
 
     /// Writes the picture.
-    pub fn write_png(&self, path: &Path) -> anyhow::Result<()> {
+    pub(super) fn write_png(&self, path: &Path) -> anyhow::Result<()> {
         let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
         let (width, height) = (self.width as u32, self.height as u32);
         let mut encoder = png::Encoder::new(BufWriter::new(file), width, height);
@@ -117,9 +130,9 @@ impl Canvas {
 }
 
 /// Pixels from letter to letter, and from top to bottom (descenders included).
-pub const LETTER: (usize, usize) = (12, 18);
+pub(super) const LETTER: (usize, usize) = (12, 18);
 
-pub fn text_width(text: &str) -> usize {
+pub(super) fn text_width(text: &str) -> usize {
     (text.chars().count() * LETTER.0).saturating_sub(2)
 }
 
