@@ -49,11 +49,8 @@ fn write(folder: &Path, size: &Size) -> Result<OceanDataset> {
     Ok(OceanDataset::open(&Om4Paths::in_dir(folder), &options)?)
 }
 
-pub(super) fn run(bench: &Bench) -> Result<Outcome> {
-    let on_cpu = is_cpu(&bench.device);
-    if bench.cuda.is_none() && !on_cpu {
-        return not_run("software Vulkan devices do not train");
-    }
+/// A CPU takes a few steps of a small network: that everything runs.
+fn size(bench: &Bench, on_cpu: bool) -> Size {
     let full = Size {
         grid: (180, 360),
         rows: 64,
@@ -62,7 +59,7 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
         cold: 8,
         steps: 100,
     };
-    let size = match on_cpu {
+    match on_cpu {
         true => Size {
             grid: (16, 32),
             rows: 24,
@@ -74,7 +71,15 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
             steps: bench.pick(full.steps, 30, 30),
             ..full
         },
-    };
+    }
+}
+
+pub(super) fn run(bench: &Bench) -> Result<Outcome> {
+    let on_cpu = is_cpu(&bench.device);
+    if bench.cuda.is_none() && !on_cpu {
+        return not_run("software Vulkan devices do not train");
+    }
+    let size = size(bench, on_cpu);
     let folder = tempfile::tempdir().context("a folder for a store")?;
     let dataset = write(folder.path(), &size)?;
     let prefetch = AHEAD.with_to(PrefetchTo::Auto);
@@ -134,8 +139,14 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     let wait = loader.counters().wait;
     let waits = (wait.batches - before.batches).max(1) as f64;
     let exposed = (wait.seconds - before.seconds) / waits;
-    let cold = Spread::of(&cold);
-    let (alone, with) = (Spread::of(&alone), Spread::of(&with));
+    judge(bench, &[cold, alone, with], exposed)
+}
+
+/// Of the first steps, those with one batch and those from the loader, seconds each; and the mean wait
+/// between two batches.
+fn judge(bench: &Bench, [cold, alone, with]: &[Vec<f64>; 3], exposed: f64) -> Result<Outcome> {
+    let cold = Spread::of(cold);
+    let (alone, with) = (Spread::of(alone), Spread::of(with));
     let finding = Finding::new(format!(
         "between two batches of a pass, training waits for less than {} % of a step",
         MOST * 100.0
