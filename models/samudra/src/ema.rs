@@ -74,6 +74,8 @@ impl Ema {
 }
 
 /// Replaces each parameter of `target` by a function of it and its counterpart.
+// Not by Burn's `ModuleMapper`: that maps running statistics, too, and would need equal parameter ids,
+// which networks that were built apart do not have.
 fn combine(
     target: &mut Samudra,
     other: &Samudra,

@@ -83,7 +83,7 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         #[source]
-        source: std::io::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 
     /// The file name does not say which format the weights are in.

@@ -1,12 +1,12 @@
 //! Weights by name: safetensors and PyTorch files in, safetensors out.
 
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use burn::store::burn_pack::Tensor as StoredTensor;
 use burn::store::{ModuleStore, PytorchStore, SafetensorsStore, bridge};
 use burn::tensor::{DType, TensorData};
+use safetensors::tensor::{Dtype, TensorView};
 
 use crate::error::{Error, Result, ShapeMismatch, WeightMismatch};
 use crate::samudra::Samudra;
@@ -99,30 +99,15 @@ impl StateDict {
         })
     }
 
-    fn write(&self, path: &Path) -> std::io::Result<()> {
-        // The format: header length (u64, little endian), JSON header, raw values. The header is
-        // padded with spaces so that values are aligned.
-        let mut entries = Vec::with_capacity(self.tensors.len());
-        let mut end = 0;
-        for (name, data) in &self.tensors {
-            let begin = end;
-            end += data.as_bytes().len();
-            entries.push(format!(
-                r#""{name}":{{"dtype":"{}","shape":{:?},"data_offsets":[{begin},{end}]}}"#,
-                dtype_name(data.dtype())?,
-                data.shape().as_slice(),
-            ));
-        }
-        let mut header = format!("{{{}}}", entries.join(","));
-        header.push_str(&" ".repeat(header.len().next_multiple_of(8) - header.len()));
-
-        let mut file = BufWriter::new(std::fs::File::create(path)?);
-        file.write_all(&(header.len() as u64).to_le_bytes())?;
-        file.write_all(header.as_bytes())?;
-        for data in self.tensors.values() {
-            file.write_all(data.as_bytes())?;
-        }
-        file.flush()
+    fn write(&self, path: &Path) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let views = self.tensors.iter().map(|(name, data)| {
+            let shape = data.shape().to_vec();
+            let view = TensorView::new(stored_dtype(data.dtype())?, shape, data.as_bytes())?;
+            Ok((name, view))
+        });
+        let views = views.collect::<Result<Vec<_>, Box<dyn std::error::Error + Send + Sync>>>()?;
+        // Not `serialize_to_file`: what that writes (0.8.0) only its owner may read.
+        Ok(std::fs::write(path, safetensors::serialize(views, None)?)?)
     }
 
     /// The tensor of a name.
@@ -161,18 +146,15 @@ fn pytorch(path: &Path) -> PytorchStore {
     PytorchStore::from_file(path).map_indices_contiguous(false)
 }
 
-fn dtype_name(dtype: DType) -> std::io::Result<&'static str> {
+fn stored_dtype(dtype: DType) -> Result<Dtype, String> {
     match dtype {
-        DType::F64 => Ok("F64"),
-        DType::F32 => Ok("F32"),
-        DType::F16 => Ok("F16"),
-        DType::BF16 => Ok("BF16"),
-        DType::I64 => Ok("I64"),
-        DType::I32 => Ok("I32"),
-        other => Err(std::io::Error::new(
-            std::io::ErrorKind::Unsupported,
-            format!("{other:?} tensors are not written"),
-        )),
+        DType::F64 => Ok(Dtype::F64),
+        DType::F32 => Ok(Dtype::F32),
+        DType::F16 => Ok(Dtype::F16),
+        DType::BF16 => Ok(Dtype::BF16),
+        DType::I64 => Ok(Dtype::I64),
+        DType::I32 => Ok(Dtype::I32),
+        other => Err(format!("{other:?} tensors are not written")),
     }
 }
 
