@@ -1,10 +1,11 @@
 //! The same convolution as a sum of matrix products, for small networks on a CPU.
 //!
 //! Burn's CPU backend computes the gradient of a convolution's weight as a convolution with a
-//! kernel as large as the grid, which is slow for a few channels. Written as one matrix product per kernel cell, with its input shifted by that cell,
-//! every gradient is a matrix product too: forward and backward through a 3 x 3 convolution of 16
-//! to 80 channels took 1.3 to 2 times less processor time where it was measured (two x86-64 cores
-//! with AVX-512). At 128 channels the two were even, and the native forward pass alone was faster.
+//! kernel as large as the grid, which is slow for a few channels. Written as one matrix product per
+//! kernel cell, with its input shifted by that cell, every gradient is a matrix product too: forward
+//! and backward through a 3 x 3 convolution of 16 to 80 channels took 1.3 to 2 times less processor
+//! time where it was measured (two x86-64 cores with AVX-512). At 128 channels the two were even, and
+//! the native forward pass alone was faster.
 
 use burn::tensor::Tensor;
 use burn::tensor::ops::PadMode;

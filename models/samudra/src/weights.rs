@@ -258,3 +258,28 @@ fn objection(slot: &Slot<'_>, data: &TensorData) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_comes_back_and_an_unknown_type_is_refused() {
+        let folder = std::env::temp_dir().join(format!("samudra-weights-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("dict.safetensors");
+        let mut dict = StateDict::default();
+        let values = TensorData::new(vec![1.5_f32, -2.0], [2, 1]);
+        dict.insert("a \"quoted\" \\ name", values.clone());
+        dict.insert("count", TensorData::new(vec![3_i64], [0; 0]));
+        dict.write_safetensors(&path).unwrap();
+        let read = StateDict::read(&path).unwrap();
+        assert_eq!(read.len(), 2);
+        assert_eq!(read.get("a \"quoted\" \\ name"), Some(&values));
+
+        dict.insert("flags", TensorData::new(vec![true], [1]));
+        let error = dict.write_safetensors(&path).unwrap_err();
+        assert!(matches!(error, Error::WriteWeights { .. }), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
