@@ -130,7 +130,7 @@ impl OceanLoaderBuilder {
     }
 
     /// Sets the threads that read and decode. They are shared by all loaders of the process, so the
-    /// first loader decides ([`set_reader_threads`](crate::store::set_reader_threads)); one for each
+    /// first loader decides ([`set_reader_threads`]); one for each
     /// core by default.
     ///
     /// 0 means what it means in Burn: nothing is read ahead, each batch is made when it is asked for.

@@ -11,7 +11,7 @@ use std::hash::Hasher;
 ///
 /// Two stores that differ in a part differ in its digest, but for accidents; it is no protection
 /// against forgery. Digests depend on the values alone: not on the platform, nor on this crate's
-/// version while [`LoaderState`]'s stays.
+/// version while [`LoaderState`](crate::LoaderState)'s stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(BTreeMap<String, String>);

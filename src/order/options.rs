@@ -91,7 +91,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// What a [`Schedule`] is made from, beside the windows.
+/// What a [`Schedule`](crate::Schedule) is made from, beside the windows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
