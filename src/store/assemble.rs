@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ocean::plane::PlaneSource;
-use crate::store::block::{Block, Chunk, Scratch};
+use crate::store::load::{Block, Chunk, Scratch};
 use crate::store::plane_array::Extents;
 use crate::store::tasks::PlannedPlane;
 use crate::zarr::chunk_keys::Indices;

@@ -3,15 +3,15 @@
 //! ```text
 //!  opening:  zarr::metadata ──▶ open ──▶ plane_array     beside it: grid, masks, statistics
 //!            ZarrGroup          Found    codec, chunks
-//!  reading:  PlaneRequest ──▶ tasks ──▶ read ──▶ block, assemble ──▶ PlaneSink
+//!  reading:  PlaneRequest ──▶ tasks ──▶ read ──▶ load, assemble ──▶ PlaneSink
 //!                             chunks    Rayon    one task
 //! ```
 
 pub(crate) mod array_names;
 pub(crate) mod assemble;
 pub(crate) mod axes;
-pub(crate) mod block;
 pub(crate) mod grid;
+pub(crate) mod load;
 pub(crate) mod masks;
 pub(crate) mod om4_store;
 pub(crate) mod open;

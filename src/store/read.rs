@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result, panic_text};
 use crate::ocean::channel::Channel;
 use crate::ocean::plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
-use crate::store::block::{Block, Scratch};
+use crate::store::load::{Block, Scratch};
 use crate::store::om4_store::Store;
 use crate::store::tasks::{ChannelSlot, ReadTask, read_tasks};
 use crate::threads;
