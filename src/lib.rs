@@ -77,6 +77,8 @@ mod options;
 pub mod order;
 pub mod plan;
 pub mod prepare;
+// Public through `synth`.
+#[cfg_attr(not(feature = "synth"), allow(unreachable_pub))]
 mod splitmix;
 pub mod store;
 mod sync;

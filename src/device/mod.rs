@@ -10,6 +10,8 @@ pub(crate) mod kernel;
 pub(crate) mod kernel_path;
 pub(crate) mod lane;
 pub(crate) mod named;
+// Public through `testing`.
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))]
 pub(crate) mod operations;
 #[cfg(feature = "cube")]
 pub(crate) mod upload;
