@@ -1,6 +1,9 @@
-//! Pictures of a forecast: maps of truth, prediction and error, and curves of error against lead.
+//! Pictures of a forecast as PNG: maps of truth, prediction and error, and curves of error against lead.
 
-mod canvas;
+mod curves;
 mod maps;
+mod number;
+mod picture;
 
-pub use maps::{Curve, MapRow, write_maps, write_skill};
+pub use curves::{Curve, write_skill};
+pub use maps::{MapRow, write_maps};
