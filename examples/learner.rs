@@ -15,8 +15,7 @@ use burn::tensor::{Device, ExecutionError, Tensor};
 use burn::train::metric::{Adaptor, ItemLazy, LearningRateMetric, LossInput, LossMetric};
 use burn::train::{InferenceStep, Learner, SupervisedTraining, TrainOutput, TrainStep};
 use burn_om4::{
-    DatasetOptions, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
-    PrefetchOptions, Schedule, ScheduleOptions, parse_channels,
+    DatasetOptions, ModelBatch, OceanDataset, OceanLoader, Om4Paths, Order, parse_channels,
 };
 use samudra::{Grid, Samudra, SamudraConfig, clip_total_norm};
 use samudra_training::demo;
@@ -94,17 +93,8 @@ fn loader(dir: &Path, days: &str, order: Order, device: &Device) -> Result<Ocean
     let [prognostic, boundary] = [demo::PROGNOSTIC, demo::BOUNDARY].map(parse_channels);
     let options = DatasetOptions::new(prognostic?, boundary?).with_time(days.parse()?);
     let dataset = OceanDataset::open(&Om4Paths::in_dir(dir), &options)?;
-    let spec = ScheduleOptions::default()
-        .with_order(order)
-        .with_batch_size(4);
-    let schedule = Schedule::new(spec, dataset.groups())?;
-    let batcher = OceanBatcher::new(dataset);
-    Ok(OceanLoader::new(
-        batcher,
-        schedule,
-        PrefetchOptions::default(),
-        device,
-    )?)
+    let loader = OceanLoader::builder(dataset).order(order).batch_size(4);
+    Ok(loader.build(device)?)
 }
 
 /// Trains on the store in `dir`; checkpoints, logs and metrics go to `out`.

@@ -22,10 +22,7 @@ use burn_om4::device::is_cpu;
 use burn_om4::ocean::{PlaneShape, WetMask};
 use burn_om4::prepare::ChannelConstants;
 use burn_om4::testing::{Fault, FaultySource, MemorySource, ocean_on};
-use burn_om4::{
-    DatasetOptions, DeviceChoice, OceanBatcher, OceanDataset, OceanLoader, PrefetchOptions,
-    Schedule, ScheduleOptions, Timeline, WindowOptions,
-};
+use burn_om4::{DatasetOptions, DeviceChoice, OceanDataset, OceanLoader, Timeline, WindowOptions};
 use clap::Parser;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,11 +95,8 @@ fn consume(inputs: Tensor<4>, busy: Duration) {
 
 fn loader(device: &Device, options: &Options, timeline: &Timeline) -> Result<OceanLoader> {
     let dataset = dataset(options.batches + 20, Duration::from_millis(options.read))?;
-    let spec = ScheduleOptions::default().with_batch_size(1);
-    let schedule = Schedule::new(spec, dataset.groups())?;
-    let batcher = OceanBatcher::new(dataset);
-    let loader = OceanLoader::new(batcher, schedule, PrefetchOptions::default(), device)?;
-    Ok(loader.with_timeline(timeline))
+    let loader = OceanLoader::builder(dataset).shuffle(0).timeline(timeline);
+    Ok(loader.build(device)?)
 }
 
 /// The exposed wait as a share of the consumer's time.

@@ -190,9 +190,6 @@ fn stale(table: &[Row], graph: &Graph) -> Vec<String> {
     found
 }
 
-/// Longer than the limits, until another form of pictures takes its place.
-const STILL_LONG: &[&str] = &["models/training/src/plots/canvas.rs"];
-
 /// Files of a folder of the project, and of all packages below it.
 fn below(folders: &[&str]) -> Vec<Source> {
     let mut sources = Vec::new();
@@ -259,8 +256,7 @@ fn unsafe_code_lives_where_contributing_says() {
 
 #[test]
 fn files_and_functions_stay_small() {
-    let mut sources = below(EVERYTHING);
-    sources.retain(|s| !STILL_LONG.contains(&s.path.as_str()));
+    let sources = below(EVERYTHING);
     none(limits::long_files(&sources), "too long");
     none(limits::long_functions(&sources), "too long");
     none(

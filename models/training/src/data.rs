@@ -4,8 +4,8 @@ use crate::options::{Channels, Options};
 use anyhow::{Context, Result, bail, ensure};
 use burn::tensor::Device;
 use burn_om4::{
-    Channel, DatasetOptions, DateRange, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, Order,
-    PRESETS, PrefetchOptions, ReadMethod, Schedule, ScheduleOptions, WindowOptions, preset,
+    Channel, DatasetOptions, DateRange, OceanDataset, OceanLoader, Om4Paths, Order, PRESETS,
+    PrefetchOptions, ReadMethod, WindowOptions, preset,
 };
 use std::path::Path;
 
@@ -129,18 +129,14 @@ impl Loaders {
     /// A malformed store, a missing channel, too few rows for a window.
     pub fn open(task: &Task, options: &Options, device: &Device) -> Result<Self> {
         let loader = |time, order, rank, world| -> Result<OceanLoader> {
-            let dataset = task.open(time)?;
             // Nothing is dropped: a short batch comes last, and counts its windows only.
-            let spec = ScheduleOptions::default()
-                .with_order(order)
-                .with_seed(i64::from(options.seed))
-                .with_batch_size(options.batch_size)
-                .with_rank(rank)
-                .with_world(world);
-            let schedule = Schedule::new(spec, dataset.groups())?;
-            let prefetch = PrefetchOptions::default().with_batches(options.prefetch);
-            let batcher = OceanBatcher::new(dataset);
-            Ok(OceanLoader::new(batcher, schedule, prefetch, device)?)
+            let loader = OceanLoader::builder(task.open(time)?)
+                .order(order)
+                .seed(i64::from(options.seed))
+                .batch_size(options.batch_size)
+                .rank(rank, world)
+                .prefetch(PrefetchOptions::default().with_batches(options.prefetch));
+            Ok(loader.build(device)?)
         };
         let (rank, world) = (options.rank.unwrap_or(0), options.world.unwrap_or(1));
         let train = loader(task.train_time, Order::Shuffled, rank, world)

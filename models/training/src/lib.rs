@@ -19,10 +19,7 @@
 //! ```
 //! use burn::data::dataloader::DataLoader;
 //! use burn::tensor::Device;
-//! use burn_om4::{
-//!     DatasetOptions, OceanBatcher, OceanDataset, OceanLoader, Om4Paths, PrefetchOptions, Schedule,
-//!     ScheduleOptions, parse_channels,
-//! };
+//! use burn_om4::{DatasetOptions, OceanDataset, OceanLoader, Om4Paths, parse_channels};
 //! use samudra_training::network::{Size, config, grid};
 //! use samudra_training::trainer::Trainer;
 //! # let store = tempfile::tempdir()?;
@@ -31,10 +28,8 @@
 //! let channels = DatasetOptions::new(parse_channels("thetao_0,zos")?, parse_channels("hfds")?);
 //! let dataset = OceanDataset::open(&Om4Paths::in_dir(store.path()), &channels)?;
 //! let context = dataset.context(0).clone();
-//! let schedule = Schedule::new(ScheduleOptions::default().with_batch_size(2), dataset.groups())?;
-//! let batcher = OceanBatcher::new(dataset);
 //! let device = Device::flex();
-//! let loader = OceanLoader::new(batcher, schedule, PrefetchOptions::default(), &device)?;
+//! let loader = OceanLoader::builder(dataset).batch_size(2).shuffle(0).build(&device)?;
 //!
 //! let network = config(Size::Tiny, &context).init(&grid(context.grid()), 15, &device.autodiff())?;
 //! let mut trainer = Trainer::new(network, 5e-3, 2);

@@ -6,7 +6,7 @@ use crate::report::Report;
 use anyhow::{Context, Result};
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn_om4::{BatchContext, OceanLoader};
+use burn_om4::{BatchContext, ModelBatch, OceanLoader, Role};
 use samudra::Samudra;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -35,10 +35,8 @@ pub fn draw<C: Serialize>(
     let device = network.devices()[0].clone();
     let batch = loader.batcher().try_batch(vec![window], &device)?;
     let predicted = network.forward(batch.input(0)?, batch.boundary(0), batch.label_mask());
-    let (predicted, truth) = (
-        physical(predicted, context),
-        physical(batch.label(0), context),
-    );
+    let predicted = physical(&batch, predicted)?;
+    let truth = physical(&batch, batch.label(0))?;
 
     let shape = context.shape();
     let rows: Vec<MapRow> = (0..context.prognostic().len().min(MAPS))
@@ -50,12 +48,8 @@ pub fn draw<C: Serialize>(
             prediction: &predicted[c],
         })
         .collect();
-    let row = context
-        .window()
-        .label_rows(window.start, 0)
-        .next()
-        .unwrap_or(window.start);
-    let heading = format!("{}, one time ahead", context.time().date(row));
+    let date = batch.step(0)?.dates(Role::Label)[0][0].date;
+    let heading = format!("{date}, one time ahead");
     let maps = options.out.join("maps.png");
     write_maps(&maps, &heading, &rows)?;
 
@@ -93,24 +87,15 @@ fn days(context: &BatchContext, row: usize) -> f32 {
     ((time.seconds(next) - time.seconds(row)) / 86_400.0) as f32
 }
 
-/// The first time of a one-sample batch, per channel, in physical units, NaN on land.
-fn physical(values: Tensor<4>, context: &BatchContext) -> Vec<Vec<f32>> {
-    let values: Vec<f32> = values.into_data().iter::<f32>().collect();
-    let planes = values.chunks_exact(context.shape().cells());
-    let channels = planes.take(context.prognostic().len()).enumerate();
-    channels
-        .map(|(c, plane)| {
-            let constants = context.constants(c);
-            let cells = plane.iter().zip(constants.wet.as_slice());
-            cells
-                .map(|(v, wet)| {
-                    if *wet {
-                        v * constants.std + constants.mean
-                    } else {
-                        f32::NAN
-                    }
-                })
-                .collect()
-        })
-        .collect()
+/// The first time of a label of one sample, or of its prediction: `(y, x)` per channel, in physical
+/// units, NaN on land.
+fn physical(batch: &ModelBatch, label: Tensor<4>) -> Result<Vec<Vec<f32>>> {
+    let context = batch.context();
+    let values = batch.physical(Role::Label, label)?.into_data();
+    let values: Vec<f32> = values.iter::<f32>().collect();
+    let planes = values.chunks_exact(context.label_shape().cells());
+    Ok(planes
+        .take(context.prognostic().len())
+        .map(<[f32]>::to_vec)
+        .collect())
 }
