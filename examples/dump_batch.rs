@@ -10,9 +10,10 @@ use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Tensor};
 use burn_om4::{DeviceChoice, ModelBatch, OceanBatcher, ReadMethod};
 use clap::Parser;
-use npyz::WriterBuilder;
+use npyz::{AutoSerialize, NpyWriter, WriterBuilder};
 use om4_test_support::fixtures::{Case, Manifest, read_manifest};
 use std::fs;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 #[derive(Parser)]
@@ -96,17 +97,19 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// A NumPy file of this shape, to be filled in C order.
+fn npy<T: AutoSerialize>(path: &Path, shape: &[u64]) -> Result<NpyWriter<T, BufWriter<fs::File>>> {
+    let file = BufWriter::new(fs::File::create(path)?);
+    let options = npyz::WriteOptions::new().default_dtype().shape(shape);
+    Ok(options.writer(file).begin_nd()?)
+}
+
 /// `(step, batch, time*channel, y, x)`, float32, C order.
 fn write_steps(path: &Path, steps: Vec<Tensor<4>>) -> Result<()> {
     let dims = steps[0].dims();
     let mut shape = vec![steps.len() as u64];
     shape.extend(dims.map(|d| d as u64));
-    let file = std::io::BufWriter::new(fs::File::create(path)?);
-    let mut npy = npyz::WriteOptions::new()
-        .default_dtype()
-        .shape(&shape)
-        .writer(file)
-        .begin_nd()?;
+    let mut npy = npy(path, &shape)?;
     for step in steps {
         let data = step.into_data();
         ensure!(
@@ -123,13 +126,7 @@ fn write_steps(path: &Path, steps: Vec<Tensor<4>>) -> Result<()> {
 /// `(time*channel, y, x)`, uint8.
 fn write_mask(path: &Path, batch: &ModelBatch) -> Result<()> {
     let mask = batch.label_mask();
-    let shape = mask.dims().map(|d| d as u64);
-    let file = std::io::BufWriter::new(fs::File::create(path)?);
-    let mut npy = npyz::WriteOptions::new()
-        .default_dtype()
-        .shape(&shape)
-        .writer(file)
-        .begin_nd()?;
+    let mut npy = npy(path, &mask.dims().map(|d| d as u64))?;
     npy.extend(mask.into_data().iter::<bool>().map(u8::from))?;
     npy.finish()?;
     Ok(())

@@ -19,10 +19,11 @@ use burn::train::{
 use burn_om4::order::Position;
 use burn_om4::testing::{Fault, FaultySource};
 use burn_om4::{
-    Error, ErrorKind, LoaderState, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order,
+    ErrorKind, LoaderState, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order,
     PrefetchOptions, Schedule, ScheduleOptions,
 };
 use om4_test_support::memory::{memory_dataset, memory_source};
+use om4_test_support::own_error;
 use std::sync::{Arc, Mutex};
 
 fn loader_of(dataset: OceanDataset, order: Order, prefetch: usize) -> OceanLoader {
@@ -193,18 +194,6 @@ fn a_slice_that_is_no_devices_share_says_so() {
     assert!(again.iter().next().unwrap().is_err());
 }
 
-/// The loader's own error in a chain.
-fn ours<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a Error {
-    let mut error = Some(error);
-    while let Some(e) = error {
-        if let Some(ours) = e.downcast_ref::<Error>() {
-            return ours;
-        }
-        error = e.source();
-    }
-    panic!("no error of this crate in the chain");
-}
-
 #[test]
 fn devices_fail_together_at_the_same_step() {
     for prefetch in [0, 1, 4] {
@@ -225,7 +214,7 @@ fn devices_fail_together_at_the_same_step() {
         let mut kinds = Vec::new();
         for iter in iters.iter_mut().rev() {
             let error = iter.next().unwrap().err().unwrap();
-            let error = ours(&error);
+            let error = own_error(&error);
             assert!(error.to_string().contains("13"), "names the cause: {error}");
             kinds.push(error.kind());
             assert!(iter.next().is_none(), "once");

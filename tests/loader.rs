@@ -7,10 +7,11 @@ use burn_om4::ocean::PlaneSource;
 use burn_om4::order::Groups;
 use burn_om4::testing::{Fault, FaultySource, MemorySource};
 use burn_om4::{
-    Error, ErrorKind, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order, PrefetchOptions,
+    ErrorKind, ModelBatch, OceanBatcher, OceanDataset, OceanLoader, Order, PrefetchOptions,
     Schedule, ScheduleOptions, Window,
 };
 use om4_test_support::memory::{memory_dataset, memory_source, try_memory_dataset};
+use om4_test_support::own_error;
 use std::time::Duration;
 
 const ROWS: usize = 20;
@@ -55,18 +56,6 @@ fn windows(batch: &ModelBatch) -> Vec<Window> {
 
 fn pass(loader: &OceanLoader) -> Vec<Vec<Window>> {
     loader.iter().map(|b| windows(&b.unwrap())).collect()
-}
-
-/// The cause chain of a loader's error, down to ours.
-fn ours<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a Error {
-    let mut error = Some(error);
-    while let Some(e) = error {
-        if let Some(ours) = e.downcast_ref::<Error>() {
-            return ours;
-        }
-        error = e.source();
-    }
-    panic!("no error of this crate in the chain");
 }
 
 fn assert_clean(loader: &OceanLoader) {
@@ -147,7 +136,7 @@ fn a_failed_read_arrives_once_in_its_place() {
             );
             assert!(results[..2].iter().all(Result::is_ok));
             let error = results[2].as_ref().err().unwrap();
-            assert_eq!(ours(error).kind(), kind, "{error}");
+            assert_eq!(own_error(error).kind(), kind, "{error}");
             assert!(error.to_string().contains("13"), "{error}");
             drop(results);
             assert_clean(&loader);
@@ -170,7 +159,7 @@ fn a_pool_that_runs_dry_says_which_batch_has_the_buffers() {
     let mut iter = loader.iter();
     let held = iter.next().unwrap().unwrap();
     let error = iter.next().unwrap().err().unwrap();
-    let error = ours(&error);
+    let error = own_error(&error);
     assert_eq!(error.kind(), ErrorKind::Device);
     let holders = "all of 5 still held: input 0 of batch 0 (handed to Burn), \
                    boundary 0 of batch 0 (handed to Burn), boundary 1 of batch 0 (handed to Burn), \

@@ -47,6 +47,16 @@ pub fn vulkan() -> Option<Device> {
     }
 }
 
+/// The library's own error in a cause chain.
+///
+/// # Panics
+/// There is none.
+pub fn own_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a burn_om4::Error {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let own = chain.into_iter().find_map(|error| error.downcast_ref());
+    own.expect("an error of the library in the chain")
+}
+
 /// Threads of this process, where the system says.
 pub fn threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
