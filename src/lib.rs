@@ -91,7 +91,7 @@ mod zarr;
 
 // What a training program names; all else is found under its stage.
 pub use dataset::{BatchContext, DatasetOptions, OceanDataset};
-pub use device::{DeviceChoice, ModelBatch, Role};
+pub use device::{DeviceChoice, ModelBatch};
 pub use error::{Error, ErrorKind, Result};
 pub use loader::{OceanBatcher, OceanLoader, PrefetchOptions, PrefetchTo};
 pub use observe::{LoaderCounters, Timeline};
@@ -99,5 +99,5 @@ pub use ocean::{Channel, Date, DateRange, PRESETS, parse_channels, preset};
 pub use open::{Om4Paths, Om4Source};
 pub use options::{ReadMethod, Strictness};
 pub use order::{LoaderState, Order, Schedule, ScheduleOptions};
-pub use plan::{Inputs, Window, WindowOptions};
+pub use plan::{Inputs, Role, Window, WindowOptions};
 pub use prepare::{MaskOrder, Precision, Transfer};

@@ -204,6 +204,6 @@ impl OceanDataset {
             window.validate()?;
             parts.extend(pairs.iter().map(|pair| (pair.clone(), window.clone())));
         }
-        Self::from_parts(parts, options)
+        Self::from_windowed(parts, options)
     }
 }

@@ -1,7 +1,7 @@
 //! What only the CUDA driver can say, and copies that are made without Burn.
 
 #[cfg(feature = "cuda")]
-pub use real::{Cuda, ask_driver, compile};
+pub(crate) use real::{Cuda, ask_driver, compile};
 
 #[cfg(not(feature = "cuda"))]
 pub(crate) use absent::{Cuda, ask_driver, compile};
@@ -18,7 +18,7 @@ mod real {
     use std::time::Instant;
 
     /// The primary context of a device, which Burn uses too.
-    pub struct Cuda {
+    pub(crate) struct Cuda {
         index: usize,
         context: Arc<CudaContext>,
     }
@@ -26,17 +26,17 @@ mod real {
     impl Cuda {
         /// # Errors
         /// The driver refused.
-        pub fn open(index: usize) -> Result<Self> {
+        pub(crate) fn open(index: usize) -> Result<Self> {
             let context = CudaContext::new(index).context("opening the CUDA device")?;
             Ok(Self { index, context })
         }
 
-        pub fn index(&self) -> usize {
+        pub(crate) fn index(&self) -> usize {
             self.index
         }
 
         /// Name, memory and driver.
-        pub fn describe(&self) -> Result<String> {
+        pub(crate) fn describe(&self) -> Result<String> {
             let (mut version, total) = (0, self.context.total_mem()?);
             // SAFETY: the pointer is valid for the call.
             unsafe { sys::cuDriverGetVersion(&mut version) }.result()?;
@@ -50,14 +50,14 @@ mod real {
         }
 
         /// Bytes of the device's memory that are taken, by whomever.
-        pub fn memory_in_use(&self) -> Result<u64> {
+        pub(crate) fn memory_in_use(&self) -> Result<u64> {
             self.context.bind_to_thread()?;
             let (free, total) = self.context.mem_get_info()?;
             Ok((total - free) as u64)
         }
 
         /// Whether the driver knows this memory as page-locked.
-        pub fn is_page_locked(&self, memory: &mut [f32]) -> Result<bool> {
+        pub(crate) fn is_page_locked(&self, memory: &mut [f32]) -> Result<bool> {
             self.context.bind_to_thread()?;
             let mut kind = 0u32;
             // SAFETY: the attribute is a 32-bit enumeration, and `kind` is valid for the call. The
@@ -76,7 +76,7 @@ mod real {
 
         /// Seconds of each of `times` copies of page-locked `memory` to the device, one after the
         /// other on a stream of their own: what the link gives when nothing is in the way.
-        pub fn plain_copies(&self, memory: &mut [f32], times: usize) -> Result<Vec<f64>> {
+        pub(crate) fn plain_copies(&self, memory: &mut [f32], times: usize) -> Result<Vec<f64>> {
             ensure!(
                 self.is_page_locked(memory)?,
                 "the memory to copy is not page-locked"
@@ -95,7 +95,11 @@ mod real {
         }
 
         /// Copies `memory` to the device until told to stop, so that other copies have to queue.
-        pub fn keep_copying(&self, memory: &mut [f32], go_on: &dyn Fn() -> bool) -> Result<u64> {
+        pub(crate) fn keep_copying(
+            &self,
+            memory: &mut [f32],
+            go_on: &dyn Fn() -> bool,
+        ) -> Result<u64> {
             let mut copies = 0;
             while go_on() {
                 copies += self.plain_copies(memory, 16)?.len() as u64;
@@ -108,7 +112,7 @@ mod real {
     ///
     /// # Errors
     /// The driver's own words, such as that the system is not yet initialised.
-    pub fn ask_driver() -> Result<()> {
+    pub(crate) fn ask_driver() -> Result<()> {
         // cudarc panics when it cannot load the library: ask first.
         // SAFETY: looks for a shared library and runs none of our code.
         if !unsafe { sys::is_culib_present() } {
@@ -126,7 +130,7 @@ mod real {
     ///
     /// # Errors
     /// No NVRTC, no headers, or the compiler's own words.
-    pub fn compile() -> Result<String> {
+    pub(crate) fn compile() -> Result<String> {
         use cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts, sys as nvrtc};
         // cudarc panics when it cannot load the library: ask first.
         // SAFETY: looks for a shared library and runs none of our code.

@@ -87,7 +87,7 @@ pub(crate) fn poisoned_pool(bench: &Bench) -> Result<HostPool> {
 
 /// Page-locked memory of the CUDA device.
 #[cfg(feature = "cuda")]
-pub fn page_locked_pool(cuda: &crate::cuda::Cuda) -> Result<HostPool> {
+pub(crate) fn page_locked_pool(cuda: &crate::cuda::Cuda) -> Result<HostPool> {
     let memory = burn_om4::host::PageLockedMemory::new(cuda.index())?;
     Ok(HostPool::new(memory, options()))
 }

@@ -34,11 +34,11 @@ impl OceanDataset {
     pub fn from_oceans(pairs: Vec<OceanPair>, options: &DatasetOptions) -> Result<Self> {
         options.check()?;
         let window = |pair| (pair, options.window.clone());
-        Self::from_parts(pairs.into_iter().map(window).collect(), options)
+        Self::from_windowed(pairs.into_iter().map(window).collect(), options)
     }
 
     /// Sources with their windows; those of the options do not count.
-    pub(crate) fn from_parts(
+    pub(crate) fn from_windowed(
         parts: Vec<(OceanPair, WindowOptions)>,
         options: &DatasetOptions,
     ) -> Result<Self> {

@@ -190,6 +190,8 @@ impl DeviceLane {
                     log.record(Stage::Prepare, || assembler.tensors(tensors, source))
                 }
                 Transit::ForOperations(planes, path) => {
+                    // Made before the span: they are of the source, not of the batch.
+                    path.constants(source, &self.device);
                     log.record(Stage::Prepare, || path.finish(planes, source, &assembler))
                 }
                 #[cfg(feature = "cube")]

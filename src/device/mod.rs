@@ -16,7 +16,6 @@ pub(crate) mod operations;
 #[cfg(feature = "cube")]
 pub(crate) mod upload;
 
-pub use crate::plan::roles::Role;
 pub use batch::ModelBatch;
 pub use choice::{DeviceChoice, is_cpu};
 pub use named::BatchStep;

@@ -22,7 +22,11 @@ impl OperationsPath {
     }
 
     /// Uploads the constants of a source, unless they are there.
-    fn constants(&self, source: &Source, device: &Device) -> &PerGroup<DevicePreparation> {
+    pub(super) fn constants(
+        &self,
+        source: &Source,
+        device: &Device,
+    ) -> &PerGroup<DevicePreparation> {
         let preparation = source.context.preparation();
         self.0.of(source, || {
             source.groups.as_ref().map(|_, group| {

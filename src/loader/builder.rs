@@ -19,7 +19,7 @@ use burn::tensor::Device;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Makes an [`OceanLoader`]. Start with [`OceanLoader::builder`], end with [`build`](Self::build).
+/// Makes an [`OceanLoader`]. FirstPass with [`OceanLoader::builder`], end with [`build`](Self::build).
 ///
 /// Method names are those of Burn's `DataLoaderBuilder` where both have the thing: `batch_size`,
 /// `shuffle`, `num_workers`, `build`. As there, the order is sequential unless something else is asked
@@ -55,11 +55,11 @@ pub struct OceanLoaderBuilder {
     host_pool: Option<HostPool>,
     augment: Option<(usize, Arc<dyn Transform>)>,
     timeline: Option<Timeline>,
-    start: Start,
+    first: FirstPass,
 }
 
 /// Where the first pass begins.
-enum Start {
+enum FirstPass {
     Epoch(usize),
     State(LoaderState),
 }
@@ -78,7 +78,7 @@ impl OceanLoader {
             host_pool: None,
             augment: None,
             timeline: None,
-            start: Start::Epoch(0),
+            first: FirstPass::Epoch(0),
         }
     }
 }
@@ -185,13 +185,13 @@ impl OceanLoaderBuilder {
     /// Makes the first pass this epoch: after `Learner`'s `checkpoint(k)`, that is k. The last of
     /// `epoch` and [`resume`](Self::resume) counts. Default 0.
     pub fn epoch(mut self, epoch: usize) -> Self {
-        self.start = Start::Epoch(epoch);
+        self.first = FirstPass::Epoch(epoch);
         self
     }
 
     /// Goes on from a saved state ([`OceanLoader::resume`]).
     pub fn resume(mut self, state: &LoaderState) -> Self {
-        self.start = Start::State(state.clone());
+        self.first = FirstPass::State(state.clone());
         self
     }
 
@@ -230,9 +230,9 @@ impl OceanLoaderBuilder {
         if let Some((picks, transform)) = self.augment {
             loader = loader.augment(picks, transform)?;
         }
-        match self.start {
-            Start::Epoch(epoch) => Ok(loader.starting_at(epoch)),
-            Start::State(state) => loader.resume(&state),
+        match self.first {
+            FirstPass::Epoch(epoch) => Ok(loader.starting_at(epoch)),
+            FirstPass::State(state) => loader.resume(&state),
         }
     }
 }

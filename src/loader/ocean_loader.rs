@@ -1,7 +1,7 @@
 //! The loader: passes over the data, read ahead on threads of their own, delivered in order.
 //!
 //! ```text
-//!  consumer            queue (bounded in batches and bytes)        reader thread
+//!  consumer            queue (bounded in batches and bytes)        pass thread
 //!  next() ◀── finish ◀── [ batch N+1 ][ batch N+2 ] ◀── push ◀── plan, lease, read (Rayon)
 //!                          │
 //!                          └ prefetched to the device: its upload starts when it is next in line
@@ -35,7 +35,7 @@ use std::sync::{Arc, OnceLock};
 /// Batches of ocean windows, as a Burn [`DataLoader`].
 ///
 /// Pass p (counted from the starting pass) delivers epoch p of the schedule, so the order never
-/// depends on threads or prefetching. Iterators are independent of each other: each has a reader
+/// depends on threads or prefetching. Iterators are independent of each other: each has a pass
 /// thread to itself, and threads are kept for the next pass.
 ///
 /// # Interruption
@@ -114,6 +114,8 @@ impl OceanLoader {
             share: OnceLock::new(),
         };
         loader.upload_ahead(&loader.batcher.lane(device)?)?;
+        // Page-locked memory that the driver refuses is an error here, not in the first pass.
+        loader.batcher.pool(device)?;
         for warning in loader.warnings()? {
             log::warn!("{warning}");
         }

@@ -60,11 +60,7 @@ pub(crate) struct Pass {
 impl Pass {
     /// Where the way of a batch to the device is noted.
     pub(crate) fn log(&self, batch: u64) -> BatchLog {
-        BatchLog {
-            timeline: self.timeline.clone(),
-            counters: self.counters.clone(),
-            batch,
-        }
+        BatchLog::new(&self.timeline, &self.counters, batch)
     }
 }
 
@@ -168,7 +164,7 @@ impl PassReader {
         Ok(batch)
     }
 
-    /// The reader thread's work: until the end, the first failure, or the consumer's departure.
+    /// The pass thread's work: until the end, the first failure, or the consumer's departure.
     /// Gives the queue back, so that whoever called it says when the pass has ended.
     pub(crate) fn run(mut self, queue: Producer<QueuedBatch>) -> Producer<QueuedBatch> {
         while self.batch < self.pass.epoch.len() {

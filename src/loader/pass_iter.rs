@@ -123,11 +123,7 @@ impl PassIter {
             shown_planes: host.shown_planes,
             unique_planes: host.unique_planes,
         };
-        let log = BatchLog {
-            timeline: self.timeline.clone(),
-            counters: self.counters.clone(),
-            batch: at.delivered,
-        };
+        let log = BatchLog::new(&self.timeline, &self.counters, at.delivered);
         let batch = self.lane.finish(host, &log);
         let batch = batch.and_then(|batch| match &self.augment {
             Some((augment, epoch)) => catching("the transform", || {

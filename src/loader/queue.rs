@@ -1,4 +1,4 @@
-//! The hand-over between a reader thread and the consumer: ordered, bounded in batches and bytes.
+//! The hand-over between a pass thread and the consumer: ordered, bounded in batches and bytes.
 
 use crate::sync::{lock, wait};
 use std::collections::VecDeque;

@@ -183,9 +183,17 @@ pub(crate) struct BatchLog {
 }
 
 impl BatchLog {
-    /// Runs `work` and records it as a span of `lane`.
-    pub(crate) fn record<T>(&self, lane: Stage, work: impl FnOnce() -> T) -> T {
-        self.timeline.record(lane, self.batch, work)
+    pub(crate) fn new(timeline: &Timeline, counters: &Counters, batch: u64) -> Self {
+        Self {
+            timeline: timeline.clone(),
+            counters: counters.clone(),
+            batch,
+        }
+    }
+
+    /// Runs `work` and records it as a span of `stage`.
+    pub(crate) fn record<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
+        self.timeline.record(stage, self.batch, work)
     }
 
     /// Counts the bytes of a copy that is done, or of a tensor that is in place.

@@ -1,4 +1,4 @@
-//! The timeline: what each lane did when, in the trace format that Chrome and Perfetto open.
+//! The timeline: what each stage did when, in the trace format that Chrome and Perfetto open.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A lane of the timeline.
+/// A stage of a batch, a lane of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Planning, reading and decoding a batch.
@@ -48,7 +48,7 @@ struct Record {
 
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    lane: Stage,
+    stage: Stage,
     batch: u64,
     start: Duration,
     end: Duration,
@@ -69,20 +69,20 @@ impl Timeline {
         self.0.is_some()
     }
 
-    /// Runs `work` and records it as a span of `lane`.
-    pub(crate) fn record<T>(&self, lane: Stage, batch: u64, work: impl FnOnce() -> T) -> T {
+    /// Runs `work` and records it as a span of `stage`.
+    pub(crate) fn record<T>(&self, stage: Stage, batch: u64, work: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let result = work();
-        self.span(lane, batch, started, Instant::now());
+        self.span(stage, batch, started, Instant::now());
         result
     }
 
     /// Records a span that has ended.
-    pub(crate) fn span(&self, lane: Stage, batch: u64, start: Instant, end: Instant) {
+    pub(crate) fn span(&self, stage: Stage, batch: u64, start: Instant, end: Instant) {
         if let Some(record) = &self.0 {
             let since = |at: Instant| at.saturating_duration_since(record.start);
             let span = Span {
-                lane,
+                stage,
                 batch,
                 start: since(start),
                 end: since(end),
@@ -106,7 +106,7 @@ impl Timeline {
 
     /// The trace events, as JSON.
     pub fn to_json(&self) -> serde_json::Value {
-        let lane = |lane: Stage| lane as u32 + 1;
+        let lane = |stage: Stage| stage as u32 + 1;
         let names = Stage::ALL.map(|l| {
             serde_json::json!({
                 "name": "thread_name", "ph": "M", "pid": 1, "tid": lane(l),
@@ -120,8 +120,8 @@ impl Timeline {
         let spans = spans.iter().map(|span| {
             let micros = |d: Duration| d.as_nanos() as f64 / 1000.0;
             serde_json::json!({
-                "name": format!("batch {}", span.batch), "cat": span.lane.name(), "ph": "X",
-                "pid": 1, "tid": lane(span.lane),
+                "name": format!("batch {}", span.batch), "cat": span.stage.name(), "ph": "X",
+                "pid": 1, "tid": lane(span.stage),
                 "ts": micros(span.start), "dur": micros(span.end.saturating_sub(span.start)),
             })
         });
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_become_complete_events_in_their_lanes() {
+    fn spans_become_complete_events_of_their_stages() {
         let timeline = Timeline::start();
         let value = timeline.record(Stage::Upload, 3, || 7);
         assert_eq!(value, 7);

@@ -168,22 +168,22 @@ impl ScheduleOptions {
     }
 }
 
-pub(crate) fn check(spec: &ScheduleOptions, groups: &Groups) -> Result<()> {
+pub(crate) fn check(options: &ScheduleOptions, groups: &Groups) -> Result<()> {
     let at_least_one = |what: &str, value: u64| match value {
         0 => Err(Error::config(format!("{what} must be at least 1")).found(0)),
         _ => Ok(()),
     };
-    at_least_one("the batch size", spec.batch_size as u64)?;
-    at_least_one("the world size", spec.world as u64)?;
-    if spec.world as u64 > MAX_WINDOWS {
-        return Err(Error::config("the world is too large").found(spec.world));
+    at_least_one("the batch size", options.batch_size as u64)?;
+    at_least_one("the world size", options.world as u64)?;
+    if options.world as u64 > MAX_WINDOWS {
+        return Err(Error::config("the world is too large").found(options.world));
     }
-    if spec.rank >= spec.world {
+    if options.rank >= options.world {
         return Err(Error::config("no such rank")
-            .expected(format!("a rank below the world size {}", spec.world))
-            .found(spec.rank));
+            .expected(format!("a rank below the world size {}", options.world))
+            .found(options.rank));
     }
-    match &spec.order {
+    match &options.order {
         Order::Sequential | Order::Shuffled | Order::Samudra { .. } => Ok(()),
         Order::Blocks { block, pool } => {
             at_least_one("the block of a block shuffle", *block)?;
@@ -192,20 +192,20 @@ pub(crate) fn check(spec: &ScheduleOptions, groups: &Groups) -> Result<()> {
         Order::Custom(batches) => batches
             .iter()
             .enumerate()
-            .try_for_each(|(k, batch)| check_custom(k, batch, spec, groups)),
+            .try_for_each(|(k, batch)| check_custom(k, batch, options, groups)),
     }
 }
 
 pub(crate) fn check_custom(
     k: usize,
     batch: &[u64],
-    spec: &ScheduleOptions,
+    options: &ScheduleOptions,
     groups: &Groups,
 ) -> Result<()> {
-    if batch.is_empty() || batch.len() > spec.batch_size {
+    if batch.is_empty() || batch.len() > options.batch_size {
         return Err(
             Error::config(format!("batch {k} of the custom order has a bad length"))
-                .expected(format!("1 to {}", spec.batch_size))
+                .expected(format!("1 to {}", options.batch_size))
                 .found(batch.len()),
         );
     }

@@ -20,17 +20,17 @@ pub(crate) struct SamudraPass {
 
 impl SamudraPass {
     pub(crate) fn new(
-        spec: &ScheduleOptions,
+        options: &ScheduleOptions,
         groups: &BatchedGroups,
         shuffle: bool,
         epoch: u64,
     ) -> Self {
-        let seed = i128::from(spec.seed) + i128::from(epoch);
+        let seed = i128::from(options.seed) + i128::from(epoch);
         let rng = shuffle.then(|| CpythonRandom::new(seed));
-        if spec.world == 1 {
+        if options.world == 1 {
             Self::single_process(groups, rng)
         } else {
-            Self::distributed(spec, groups, rng)
+            Self::distributed(options, groups, rng)
         }
     }
 
@@ -53,11 +53,11 @@ impl SamudraPass {
     /// Deals consecutive batches to the ranks in rounds, then shuffles the rounds: those of each
     /// group first, then all of them.
     fn distributed(
-        spec: &ScheduleOptions,
+        options: &ScheduleOptions,
         groups: &BatchedGroups,
         mut rng: Option<CpythonRandom>,
     ) -> Self {
-        let (world, rank) = (spec.world as u64, spec.rank as u64);
+        let (world, rank) = (options.world as u64, options.rank as u64);
         let mut rounds: Vec<u64> = Vec::new();
         for group in &groups.groups {
             let first_round = rounds.len();
@@ -65,7 +65,7 @@ impl SamudraPass {
             let whole = group.batches / world;
             rounds.extend((0..whole).map(|round| group.first_batch + round * world + rank));
             let left = group.batches % world;
-            if left > 0 && !spec.drop_last {
+            if left > 0 && !options.drop_last {
                 let mut padding: Vec<u64> = (group.first_batch..end).collect();
                 if let Some(rng) = &mut rng {
                     rng.shuffle(&mut padding);

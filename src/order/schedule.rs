@@ -50,7 +50,7 @@ pub struct Schedule(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    spec: ScheduleOptions,
+    options: ScheduleOptions,
     groups: Groups,
     batched: BatchedGroups,
     steps: u64,
@@ -65,28 +65,28 @@ impl Schedule {
     /// # Errors
     /// A batch size, world, block or pool of 0; a rank outside the world; a custom batch that is
     /// empty, too long, mixes groups, or names a window that is not there.
-    pub fn new(spec: ScheduleOptions, groups: Groups) -> Result<Self> {
-        check(&spec, &groups)?;
-        let (batch_size, world) = (spec.batch_size as u64, spec.world as u64);
-        let group_order = match spec.order {
+    pub fn new(options: ScheduleOptions, groups: Groups) -> Result<Self> {
+        check(&options, &groups)?;
+        let (batch_size, world) = (options.batch_size as u64, options.world as u64);
+        let group_order = match options.order {
             Order::Samudra { groups, .. } => groups,
             _ => GroupOrder::FirstSeen,
         };
-        let batched = BatchedGroups::new(&groups, group_order, batch_size, spec.drop_last);
+        let batched = BatchedGroups::new(&groups, group_order, batch_size, options.drop_last);
         let rounds = |batches: u64| {
-            if spec.drop_last {
+            if options.drop_last {
                 batches / world
             } else {
                 batches.div_ceil(world)
             }
         };
-        let steps = match &spec.order {
+        let steps = match &options.order {
             Order::Samudra { .. } => batched.groups.iter().map(|g| rounds(g.batches)).sum(),
             Order::Custom(batches) => rounds(batches.len() as u64),
             Order::Sequential | Order::Shuffled | Order::Blocks { .. } => rounds(batched.batches),
         };
         Ok(Self(Arc::new(Inner {
-            spec,
+            options,
             groups,
             batched,
             steps,
@@ -95,7 +95,7 @@ impl Schedule {
 
     /// The options it was made from.
     pub fn options(&self) -> &ScheduleOptions {
-        &self.0.spec
+        &self.0.options
     }
 
     /// The windows it orders.
@@ -111,7 +111,7 @@ impl Schedule {
     /// The batches of an epoch. O(log n) for n windows and one group (O(groups * log n) for more);
     /// O(n) for [`Order::Samudra`].
     pub fn epoch(&self, epoch: u64) -> Epoch {
-        let draw = Draw::new(&self.0.spec, &self.0.batched, epoch);
+        let draw = Draw::new(&self.0.options, &self.0.batched, epoch);
         Epoch {
             schedule: self.clone(),
             number: epoch,
@@ -135,16 +135,16 @@ impl Schedule {
     /// # Errors
     /// A count of 0, an index not below the count, or a world beyond the address space.
     pub fn shard(&self, shard: Shard) -> Result<Self> {
-        let mut spec = self.0.spec.clone();
+        let mut options = self.0.options.clone();
         if shard.index >= shard.count {
             return Err(Error::config("no such part of a schedule")
                 .expected(format!("an index below {}", shard.count))
                 .found(shard.index));
         }
-        spec.world = (spec.world.checked_mul(shard.count))
+        options.world = (options.world.checked_mul(shard.count))
             .ok_or_else(|| Error::config("too many parts of a schedule").found(shard.count))?;
-        spec.rank = spec.rank * shard.count + shard.index;
-        Self::new(spec, self.0.groups.clone())
+        options.rank = options.rank * shard.count + shard.index;
+        Self::new(options, self.0.groups.clone())
     }
 }
 
@@ -159,7 +159,7 @@ pub struct Epoch {
 impl fmt::Debug for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Epoch")
-            .field("spec", self.schedule.options())
+            .field("options", self.schedule.options())
             .field("number", &self.number)
             .finish_non_exhaustive()
     }
@@ -193,13 +193,13 @@ impl Epoch {
     /// `k` is not below [`Epoch::len`].
     pub fn batch(&self, k: u64) -> Vec<u64> {
         let Inner {
-            spec,
+            options,
             batched,
             steps,
             ..
         } = &*self.schedule.0;
         assert!(k < *steps, "batch {k} of an epoch of {steps} batches");
-        self.draw.batch(spec, batched, k)
+        self.draw.batch(options, batched, k)
     }
 
     /// Batch `k` and all that follow.

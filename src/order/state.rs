@@ -42,8 +42,8 @@ pub struct Position {
 /// use burn_om4::order::{Fingerprint, Groups, Position};
 /// let store = Fingerprint::default();
 /// let with = |batch_size, world| {
-///     let spec = ScheduleOptions::default().with_batch_size(batch_size).with_world(world);
-///     Schedule::new(spec, Groups::single(100)?)
+///     let options = ScheduleOptions::default().with_batch_size(batch_size).with_world(world);
+///     Schedule::new(options, Groups::single(100)?)
 /// };
 /// let at = Position { epoch: 3, delivered: 6 };
 /// let text = LoaderState::new(&with(4, 1)?, at, store.clone()).to_json();
@@ -73,16 +73,16 @@ pub struct LoaderState {
 impl LoaderState {
     /// The state of a run that is at `position`.
     pub fn new(schedule: &Schedule, position: Position, store: Fingerprint) -> Self {
-        let spec = schedule.options();
+        let options = schedule.options();
         Self {
             version: VERSION,
-            seed: spec.seed,
+            seed: options.seed,
             epoch: position.epoch,
             delivered: position.delivered,
-            order: spec.order.to_string(),
-            batch_size: spec.batch_size,
-            drop_last: spec.drop_last,
-            world: spec.world,
+            order: options.order.to_string(),
+            batch_size: options.batch_size,
+            drop_last: options.drop_last,
+            world: options.world,
             windows: windows_digest(schedule),
             store,
         }
@@ -126,13 +126,13 @@ impl LoaderState {
     /// # Errors
     /// Anything in the table above that forbids it, named with what was saved and what is there.
     pub fn resume(&self, schedule: &Schedule, store: &Fingerprint) -> Result<Position> {
-        let spec = schedule.options();
+        let options = schedule.options();
         // A state inside another document was not read by `from_json`.
         same("version", &self.version, &VERSION)?;
         self.store.check(store)?;
-        same("order", &self.order, &spec.order.to_string())?;
-        same("seed", &self.seed, &spec.seed)?;
-        same("drop_last", &self.drop_last, &spec.drop_last)?;
+        same("order", &self.order, &options.order.to_string())?;
+        same("seed", &self.seed, &options.seed)?;
+        same("drop_last", &self.drop_last, &options.drop_last)?;
         let windows = windows_digest(schedule);
         if self.windows != windows {
             return Err(Error::config("the saved state orders other windows")
@@ -140,7 +140,8 @@ impl LoaderState {
                 .found(windows));
         }
         let saved = Schedule::new(
-            spec.clone()
+            options
+                .clone()
                 .with_batch_size(self.batch_size)
                 .with_world(self.world)
                 .with_rank(0),
@@ -153,23 +154,23 @@ impl LoaderState {
                     .found(self.delivered),
             );
         }
-        let rebatched = self.batch_size != spec.batch_size;
-        let resized = self.world != spec.world;
+        let rebatched = self.batch_size != options.batch_size;
+        let resized = self.world != options.world;
         if !rebatched && !resized {
             return match self.delivered {
                 d if d == saved.steps() => self.next_epoch(),
                 _ => Ok(self.position()),
             };
         }
-        match spec.order {
+        match options.order {
             Order::Sequential | Order::Shuffled | Order::Blocks { .. } => {}
             Order::Samudra { .. } | Order::Custom(_) => {
-                same("batch size", &self.batch_size, &spec.batch_size)?;
-                same("world size", &self.world, &spec.world)?;
+                same("batch size", &self.batch_size, &options.batch_size)?;
+                same("world size", &self.world, &options.world)?;
             }
         }
         if schedule.groups().len() > 1 {
-            same("batch size", &self.batch_size, &spec.batch_size)?;
+            same("batch size", &self.batch_size, &options.batch_size)?;
         }
         if self.delivered == saved.steps() {
             return self.next_epoch();

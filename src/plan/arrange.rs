@@ -84,8 +84,8 @@ mod tests {
         starts: &[usize],
         inputs: Inputs,
     ) -> (BatchPlan, Arrangement, [Vec<Gather>; 2]) {
-        let spec = WindowOptions::default().with_steps(steps);
-        let plan = BatchPlan::new(&spec, starts, 2, 1, inputs, Labels::Shared).unwrap();
+        let options = WindowOptions::default().with_steps(steps);
+        let plan = BatchPlan::new(&options, starts, 2, 1, inputs, Labels::Shared).unwrap();
         let fields = [plan.gathers.input.clone(), plan.gathers.label.clone()];
         let shown: Vec<&Gather> = fields.iter().flatten().collect();
         let arrangement = Arrangement::by_tensor(plan.groups.prognostic.rows.len(), &shown);

@@ -72,8 +72,8 @@ impl Gather {
 /// ```
 /// use burn_om4::{Inputs, WindowOptions};
 /// use burn_om4::plan::{BatchPlan, Labels};
-/// let spec = WindowOptions::default().with_steps(4);
-/// let plan = BatchPlan::new(&spec, &[7], 77, 3, Inputs::First, Labels::Shared)?;
+/// let options = WindowOptions::default().with_steps(4);
+/// let plan = BatchPlan::new(&options, &[7], 77, 3, Inputs::First, Labels::Shared)?;
 /// assert_eq!(plan.groups.prognostic.rows, (7..17).collect::<Vec<_>>());
 /// assert_eq!(plan.groups.boundary.rows, (7..15).collect::<Vec<_>>());
 /// assert_eq!(plan.unique_planes(), 10 * 77 + 8 * 3);
@@ -100,14 +100,14 @@ impl BatchPlan {
     /// channels, or numbers that overflow: a row beyond `usize`, more than `u32::MAX` (sample,
     /// step, time) triples, planes beyond `usize`.
     pub fn new(
-        spec: &WindowOptions,
+        options: &WindowOptions,
         starts: &[usize],
         prognostic: usize,
         boundary: usize,
         inputs: Inputs,
         labels: Labels,
     ) -> Result<Self> {
-        spec.validate()?;
+        options.validate()?;
         if starts.is_empty() {
             return Err(Error::config("a batch needs at least one window"));
         }
@@ -116,15 +116,15 @@ impl BatchPlan {
                 "a batch needs at least one prognostic channel",
             ));
         }
-        check_size(spec, starts, prognostic.max(boundary))?;
+        check_size(options, starts, prognostic.max(boundary))?;
 
         let input_steps = match inputs {
             Inputs::First => 1,
-            Inputs::All => spec.steps,
+            Inputs::All => options.steps,
         };
-        let input_rows = absolute(spec, starts, input_steps, Side::Input);
-        let boundary_rows = absolute(spec, starts, spec.steps, Side::Input);
-        let label_rows = absolute(spec, starts, spec.steps, Side::Label);
+        let input_rows = absolute(options, starts, input_steps, Side::Input);
+        let boundary_rows = absolute(options, starts, options.steps, Side::Input);
+        let label_rows = absolute(options, starts, options.steps, Side::Label);
 
         let shared: &[Vec<usize>] = match labels {
             Labels::Shared => &label_rows,
@@ -143,7 +143,7 @@ impl BatchPlan {
             boundary: boundary_rows,
             label: label_rows,
         };
-        let gathers = rows.map(|role, steps| gathers(&steps, groups.of(role), spec.times()));
+        let gathers = rows.map(|role, steps| gathers(&steps, groups.of(role), options.times()));
         Ok(Self { groups, gathers })
     }
 
@@ -171,12 +171,13 @@ impl BatchPlan {
 }
 
 /// Everything the plan counts fits, before anything is allocated.
-fn check_size(spec: &WindowOptions, starts: &[usize], channels: usize) -> Result<()> {
+fn check_size(options: &WindowOptions, starts: &[usize], channels: usize) -> Result<()> {
     let last = starts.iter().max().expect("there are starts");
-    if last.checked_add(spec.span()).is_none() {
+    if last.checked_add(options.span()).is_none() {
         return Err(Error::config("a window ends at a row that cannot be counted").found(last));
     }
-    let entries = (starts.len().checked_mul(spec.steps)).and_then(|n| n.checked_mul(spec.times()));
+    let entries =
+        (starts.len().checked_mul(options.steps)).and_then(|n| n.checked_mul(options.times()));
     let entries = entries.filter(|&n| u32::try_from(n).is_ok());
     // Inputs, boundaries and labels each have at most `entries` (sample, step, time) triples.
     let planes = entries.and_then(|n| n.checked_mul(3)?.checked_mul(channels));
@@ -185,8 +186,8 @@ fn check_size(spec: &WindowOptions, starts: &[usize], channels: usize) -> Result
             Error::config("a batch is larger than can be counted").found(format!(
                 "{} windows of {} steps of {} times",
                 starts.len(),
-                spec.steps,
-                spec.times()
+                options.steps,
+                options.times()
             )),
         );
     }
@@ -200,13 +201,18 @@ enum Side {
 }
 
 /// Rows of the store for each step: sample-major, times oldest first.
-fn absolute(spec: &WindowOptions, starts: &[usize], steps: usize, side: Side) -> Vec<Vec<usize>> {
+fn absolute(
+    options: &WindowOptions,
+    starts: &[usize],
+    steps: usize,
+    side: Side,
+) -> Vec<Vec<usize>> {
     let rows = |step| {
-        let mut rows = Vec::with_capacity(starts.len() * spec.times());
+        let mut rows = Vec::with_capacity(starts.len() * options.times());
         for &start in starts {
             match side {
-                Side::Input => rows.extend(spec.input_rows(start, step)),
-                Side::Label => rows.extend(spec.label_rows(start, step)),
+                Side::Input => rows.extend(options.input_rows(start, step)),
+                Side::Label => rows.extend(options.label_rows(start, step)),
             }
         }
         rows

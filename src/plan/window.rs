@@ -19,12 +19,12 @@ use std::ops::Range;
 ///
 /// ```
 /// use burn_om4::WindowOptions;
-/// let spec = WindowOptions::default().with_history(1).with_steps(4);
-/// assert_eq!(spec.span(), 10);
-/// assert_eq!(spec.input_rows(3, 1).collect::<Vec<_>>(), [5, 6]);
-/// assert_eq!(spec.label_rows(3, 1).collect::<Vec<_>>(), [7, 8]);
+/// let options = WindowOptions::default().with_history(1).with_steps(4);
+/// assert_eq!(options.span(), 10);
+/// assert_eq!(options.input_rows(3, 1).collect::<Vec<_>>(), [5, 6]);
+/// assert_eq!(options.label_rows(3, 1).collect::<Vec<_>>(), [7, 8]);
 /// // Windows never cross from one segment into the next.
-/// assert_eq!(spec.starts(&[0..11, 11..20, 20..32])?, [0, 1, 20, 21, 22]);
+/// assert_eq!(options.starts(&[0..11, 11..20, 20..32])?, [0, 1, 20, 21, 22]);
 /// # Ok::<(), burn_om4::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -252,9 +252,9 @@ fn misfit(start: usize, span: usize, segments: &[Range<usize>]) -> Error {
 /// # Errors
 /// [`ErrorKind::Config`](crate::ErrorKind::Config): a history too long to count.
 pub fn inference_starts(rows: Range<usize>, history: usize) -> Result<Vec<usize>> {
-    let spec = WindowOptions::default().with_history(history);
-    let spacing = spec.times();
-    spec.with_start_every(spacing).starts(&[rows])
+    let options = WindowOptions::default().with_history(history);
+    let spacing = options.times();
+    options.with_start_every(spacing).starts(&[rows])
 }
 
 /// One training sample: a light descriptor, from which its rows follow by the data set's

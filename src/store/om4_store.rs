@@ -51,7 +51,7 @@ pub struct Store {
     /// How chunks are read.
     pub(crate) files: ChunkFiles,
     pub(crate) arrays: Vec<PlaneArray>,
-    /// The layouts of `arrays`, side by side as the plan wants them.
+    /// The layouts of `arrays`, side by side as `read_tasks` wants them.
     pub(crate) layouts: Vec<ArrayLayout>,
     /// Where each of `channels` lives.
     pub(crate) slots: Vec<ChannelSlot>,
