@@ -1,4 +1,5 @@
-//! Normalise and mask one plane: the arithmetic, on the host and as tensor operations.
+//! Normalise and mask one plane on the host: the arithmetic that tensor operations and the kernel are
+//! held to.
 //!
 //! With mean m, standard deviation s, fill value f and wet mask w, for every cell z:
 //!
