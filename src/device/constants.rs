@@ -3,6 +3,7 @@
 use crate::dataset::context::BatchContext;
 use crate::dataset::source::Source;
 use crate::ocean::plane::PlaneShape;
+use crate::plan::roles::Role;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use std::sync::{Arc, OnceLock};
 
@@ -27,6 +28,18 @@ impl<T> PerSource<T> {
     }
 }
 
+/// Uploads the wet cells of a kind of tensor: `(time*channel, y, x)`.
+pub(crate) fn channel_mask(context: &BatchContext, role: Role, device: &Device) -> Tensor<3, Bool> {
+    let constants = context.constants_of(role);
+    let PlaneShape { ny, nx } = match role {
+        Role::Label => context.label_shape(),
+        Role::Input | Role::Boundary => context.shape(),
+    };
+    let wet = constants.iter().flat_map(|c| c.wet.as_slice());
+    let wet = TensorData::new(wet.copied().collect::<Vec<_>>(), [constants.len(), ny, nx]);
+    Tensor::<3, Bool>::from_data(wet, device).repeat_dim(0, context.window().times())
+}
+
 /// The wet masks that go with a batch.
 pub(crate) struct Masks {
     /// `(time*channel, y, x)` of a label.
@@ -38,13 +51,7 @@ pub(crate) struct Masks {
 impl Masks {
     /// Uploads the masks of a source.
     pub(crate) fn new(context: &BatchContext, device: &Device) -> Self {
-        let PlaneShape { ny, nx } = context.label_shape();
-        let n = context.prognostic().len();
-        let of_labels = (0..n).flat_map(|c| context.constants(c).wet.as_slice().iter().copied());
-        let mask: Vec<bool> = of_labels.collect();
-        let times = context.window().times();
-        let label = Tensor::<3, Bool>::from_data(TensorData::new(mask, [n, ny, nx]), device)
-            .repeat_dim(0, times);
+        let label = channel_mask(context, Role::Label, device);
         let PlaneShape { ny, nx } = context.shape();
         let surface = TensorData::new(context.surface().as_slice().to_vec(), [ny, nx]);
         Self {

@@ -1,6 +1,7 @@
 //! A batch by name: rollout steps, dates and channels, and tensors back in physical units.
 
 use crate::device::batch::ModelBatch;
+use crate::device::constants::channel_mask;
 use crate::error::{Error, Result};
 use crate::ocean::calendar::DateTime;
 use crate::plan::roles::Role;
@@ -88,16 +89,7 @@ impl ModelBatch {
                 let [ny, nx] = surface.dims();
                 surface.unsqueeze::<3>().expand([channels, ny, nx])
             }
-            Role::Input if context.has_own_labels() => {
-                let constants = context.constants_of(role);
-                let shape = context.shape();
-                let wet = constants.iter().flat_map(|c| c.wet.as_slice());
-                let data = TensorData::new(
-                    wet.copied().collect::<Vec<bool>>(),
-                    [constants.len(), shape.ny, shape.nx],
-                );
-                Tensor::<3, Bool>::from_data(data, &self.device()).repeat_dim(0, times)
-            }
+            Role::Input if context.has_own_labels() => channel_mask(context, role, &self.device()),
             Role::Input | Role::Label => self.label_mask(),
         }
     }
