@@ -12,6 +12,7 @@ chapters! {
     introduction: "../book/src/introduction.md";
     demo: "../book/src/demo.md";
     own_store: "../book/src/own-store.md";
+    make_a_store: "../book/src/make-a-store.md";
     batch: "../book/src/batch.md";
     order: "../book/src/order.md";
     resume: "../book/src/resume.md";
