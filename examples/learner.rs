@@ -17,7 +17,7 @@ use burn::train::{InferenceStep, Learner, SupervisedTraining, TrainOutput, Train
 use burn_om4::{
     DatasetOptions, ModelBatch, OceanDataset, OceanLoader, Om4Paths, Order, parse_channels,
 };
-use samudra::{Grid, Samudra, SamudraConfig, clip_total_norm};
+use samudra::{Grid, Loss, Samudra, SamudraConfig, clip_total_norm};
 use samudra_training::demo;
 use samudra_training::trainer::rollout_steps;
 use std::path::Path;
@@ -51,9 +51,13 @@ impl Adaptor<LossInput> for Outcome {
 impl Emulator {
     fn loss(&self, batch: &ModelBatch) -> Outcome {
         let input = batch.input(0).expect("every batch has its first input");
-        let loss = self
-            .network
-            .rollout_loss(input, rollout_steps(batch), batch.label_mask(), None);
+        let loss = self.network.rollout_loss(
+            input,
+            rollout_steps(batch),
+            batch.label_mask(),
+            &Loss::default(),
+            None,
+        );
         Outcome { loss: loss.total }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Fixture, Iteration, TOLERANCE, assert_close, distance, floats, values};
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::Device;
-use samudra::{DynamicWeights, Ema, NormKind, Samudra, channel_mse, clip_total_norm};
+use samudra::{DynamicWeights, Ema, Loss, Metric, NormKind, Samudra, clip_total_norm};
 use std::collections::BTreeMap;
 
 /// Three iterations of the recipe on one batch, compared at every turn.
@@ -17,11 +17,12 @@ fn training(name: &str) {
     let mut network = fixture.network(&device);
     let mut optimizer = AdamConfig::new().with_epsilon(1e-8).init();
     let mut ema = Ema::new(&network, 0.999);
-    let mut weights = match &*fixture.oracle.loss {
-        "mse" => None,
-        "dyn20" => Some(DynamicWeights::new(&fixture.config, Some(20.0), &plain)),
+    let kind = match &*fixture.oracle.loss {
+        "mse" => Loss::Plain(Metric::Mse),
+        "dyn20" => Loss::dynamic(Metric::Mse, Some(20.0)),
         other => panic!("no loss {other}"),
     };
+    let mut weights = kind.weights(&fixture.config, &plain);
 
     for (i, expected) in fixture.oracle.trajectory.iter().enumerate() {
         let tolerance = if i == 0 { TOLERANCE } else { LATER };
@@ -29,6 +30,7 @@ fn training(name: &str) {
             inputs.start.clone(),
             inputs.steps(),
             inputs.mask.clone(),
+            &kind,
             weights.as_ref().map(DynamicWeights::per_channel),
         );
         let per_channel = values(loss.per_channel.clone());
@@ -69,7 +71,7 @@ fn training(name: &str) {
                 inputs.mask.clone(),
             );
             let label = inputs.labels[0].clone();
-            weights.update(channel_mse(prediction, label, inputs.mask.clone()));
+            weights.update(kind.per_channel(prediction, label, inputs.mask.clone()));
             let scale = expected.loss_scale_per_channel.as_ref().unwrap();
             let what = format!("{name} iteration {i} loss weights");
             assert_close(&what, &weights.values(), scale, tolerance);

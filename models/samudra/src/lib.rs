@@ -41,7 +41,7 @@
 //! # Ok::<(), samudra::Error>(())
 //! ```
 //!
-//! To train: [`Samudra::rollout_loss`] gives the loss, [`clip_total_norm`] bounds the gradients,
+//! To train: [`Samudra::rollout_loss`] gives a [`Loss`], [`clip_total_norm`] bounds the gradients,
 //! [`Ema`] follows the parameters, [`CosineSchedule`] sets the rate, and [`DynamicWeights`] keeps
 //! the variables in balance. To predict: [`Rollout`] or [`Samudra::rollout`]. Weights:
 //! [`StateDict`] and [`Samudra::load_weights`].
@@ -67,6 +67,7 @@ mod error;
 mod grid;
 mod init;
 mod loss;
+mod metric;
 mod norm;
 mod pad;
 mod python_config;
@@ -85,7 +86,8 @@ pub use cosine::CosineSchedule;
 pub use ema::Ema;
 pub use error::{Error, Result, ShapeMismatch, WeightMismatch};
 pub use grid::Grid;
-pub use loss::{DynamicWeights, RolloutLoss, RolloutStep, channel_mse};
+pub use loss::{Composed, DynamicWeights, Loss, RolloutLoss, RolloutStep};
+pub use metric::Metric;
 pub use python_config::{OriginalBlock, OriginalModel, OriginalUNet};
 pub use rollout::Rollout;
 pub use samudra::{NamedParameter, Samudra};

@@ -1,42 +1,118 @@
-//! The training loss: mean squared error per channel, summed over a rollout.
+//! The training loss: an error per channel, summed over a rollout, weighted or not.
 
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 
 use crate::config::SamudraConfig;
+use crate::metric::{Metric, difference, gradient_error};
 use crate::rollout::Rollout;
 use crate::samudra::Samudra;
+use serde::{Deserialize, Serialize};
 
-/// Mean squared error of every channel, `(channel)`.
+/// The training loss, as the original's configuration names it.
 ///
-/// - `prediction`, `target`: `(batch, channel, y, x)`.
-/// - `mask`: `(channel, y, x)`, true where a cell counts.
+/// A name alone, `{type: dynamic, metric, limit}` or `{type: gradient, metric, alpha}`:
 ///
-/// Cells that do not count are taken as without error **and stay in the mean**, which runs over
-/// batch, y and x: a channel with more land has a smaller loss. No weight by area or latitude.
+/// ```
+/// use samudra::{Loss, Metric};
 ///
-/// The difference is filled, not multiplied, with zero, so that a NaN on land in either tensor
-/// does not get into the loss.
-///
-/// # Panics
-///
-/// If the shapes differ.
-pub fn channel_mse(prediction: Tensor<4>, target: Tensor<4>, mask: Tensor<3, Bool>) -> Tensor<1> {
-    let [batch, channels, ny, nx] = prediction.dims();
-    assert_eq!(
-        target.dims(),
-        [batch, channels, ny, nx],
-        "shape of the target"
-    );
-    let outside = mask
-        .bool_not()
-        .unsqueeze::<4>()
-        .expand([batch, channels, ny, nx]);
-    let difference = (prediction - target).mask_fill(outside, 0.0);
-    (difference.clone() * difference)
-        .reshape([batch, channels, ny * nx])
-        .mean_dim(2)
-        .mean_dim(0)
-        .reshape([channels])
+/// let read = |text| serde_json::from_str::<Loss>(text).unwrap();
+/// assert_eq!(read(r#""mse_mae""#), Loss::Plain(Metric::MseMae));
+/// let dynamic = Loss::dynamic(Metric::Mse, Some(20.0));
+/// assert_eq!(read(r#"{"type": "dynamic", "limit": 20}"#), dynamic);
+/// let gradient = Loss::gradient(Metric::Mae, 0.1);
+/// assert_eq!(read(r#"{"type": "gradient"}"#), gradient);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Loss {
+    /// A metric as it is.
+    Plain(Metric),
+    /// A metric with more to it.
+    Composed(Composed),
+}
+
+/// A loss made of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Composed {
+    /// With [`DynamicWeights`] per variable.
+    Dynamic {
+        /// What is weighted.
+        #[serde(default)]
+        metric: Metric,
+        /// Bound of the ratio of the largest to the smallest target; none by default.
+        #[serde(default)]
+        limit: Option<f32>,
+    },
+    /// `metric + alpha * g`, where g is the mean absolute error of the differences between
+    /// neighbouring cells, averaged over both directions: around the globe along x, none beyond the
+    /// last row along y.
+    Gradient {
+        /// The error of the values.
+        #[serde(default = "mae")]
+        metric: Metric,
+        /// Weight of the differences.
+        #[serde(default = "tenth")]
+        alpha: f32,
+    },
+}
+
+fn mae() -> Metric {
+    Metric::Mae
+}
+
+fn tenth() -> f32 {
+    0.1
+}
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self::Plain(Metric::Mse)
+    }
+}
+
+impl Loss {
+    /// A metric with dynamic weights.
+    pub fn dynamic(metric: Metric, limit: Option<f32>) -> Self {
+        Self::Composed(Composed::Dynamic { metric, limit })
+    }
+
+    /// A metric and the error of spatial differences.
+    pub fn gradient(metric: Metric, alpha: f32) -> Self {
+        Self::Composed(Composed::Gradient { metric, alpha })
+    }
+
+    /// The error of every channel, unweighted, `(channel)`; arguments as in [`Metric::per_channel`].
+    ///
+    /// # Panics
+    ///
+    /// If the shapes differ.
+    pub fn per_channel(
+        &self,
+        prediction: Tensor<4>,
+        target: Tensor<4>,
+        mask: Tensor<3, Bool>,
+    ) -> Tensor<1> {
+        let d = difference(prediction, target, mask);
+        match *self {
+            Self::Plain(metric) | Self::Composed(Composed::Dynamic { metric, .. }) => {
+                metric.of_difference(d)
+            }
+            Self::Composed(Composed::Gradient { metric, alpha }) => {
+                metric.of_difference(d.clone()) + gradient_error(d).mul_scalar(alpha)
+            }
+        }
+    }
+
+    /// The weights to begin with, where the loss has some.
+    pub fn weights(&self, config: &SamudraConfig, device: &Device) -> Option<DynamicWeights> {
+        match *self {
+            Self::Composed(Composed::Dynamic { limit, .. }) => {
+                Some(DynamicWeights::new(config, limit, device))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What one step of a rollout is run under and compared with.
@@ -76,7 +152,7 @@ impl RolloutLoss {
 impl Samudra {
     /// Rolls out over `steps` and compares every prediction with its label.
     ///
-    /// Shapes and mask as in [`forward`](Self::forward). The errors of [`channel_mse`] are summed
+    /// Shapes and mask as in [`forward`](Self::forward). The errors of [`Loss::per_channel`] are summed
     /// over steps, multiplied with `weights` (`(channel)`) if there are any, and averaged over
     /// channels.
     ///
@@ -88,13 +164,14 @@ impl Samudra {
         prognostic: Tensor<4>,
         steps: impl IntoIterator<Item = RolloutStep>,
         mask: Tensor<3, Bool>,
+        loss: &Loss,
         weights: Option<Tensor<1>>,
     ) -> RolloutLoss {
         let mut rollout = Rollout::new(self, prognostic, mask.clone());
         let per_channel = steps
             .into_iter()
             .map(|RolloutStep { boundary, label }| {
-                channel_mse(rollout.step(boundary), label, mask.clone())
+                loss.per_channel(rollout.step(boundary), label, mask.clone())
             })
             .reduce(|sum, step| sum + step)
             .expect("a rollout has at least one step");
@@ -158,7 +235,7 @@ impl DynamicWeights {
 
     /// Moves the weights, after an optimiser step.
     ///
-    /// `single_step` is the unweighted [`channel_mse`] of the first step,
+    /// `single_step` is the unweighted [`Loss::per_channel`] of the first step,
     /// `((history + 1) * prognostic_vars)`, of the network as it is now, in training mode: the
     /// original runs an extra forward pass for it, which batch norm's running statistics see.
     pub fn update(&mut self, single_step: Tensor<1>) {
@@ -196,12 +273,35 @@ mod tests {
     }
 
     #[test]
-    fn land_has_no_error_but_counts() {
-        let prediction = Tensor::from_data([[[[1.0, 2.0]], [[3.0, f32::NAN]]]], &device());
-        let target = Tensor::from_data([[[[0.0, 0.0]], [[0.0, 5.0]]]], &device());
-        let mask = Tensor::from_data([[[true, true]], [[true, false]]], &device());
-        let loss = channel_mse(prediction, target, mask).into_data();
-        assert_eq!(loss.as_slice::<f32>().unwrap(), [2.5, 4.5]);
+    fn a_gradient_loss_adds_what_neighbours_differ_by() {
+        let prediction = Tensor::<4>::from_data([[[[1.0, 4.0], [3.0, f32::NAN]]]], &device());
+        let target = Tensor::<4>::zeros([1, 1, 2, 2], &device());
+        let mask = Tensor::from_data([[[true, true], [true, false]]], &device());
+        let loss = Loss::gradient(Metric::Mae, 0.1);
+        let found = loss
+            .per_channel(prediction, target, mask)
+            .into_scalar::<f32>();
+        // Along x 3 and 3, 3 and 3; along y 2 and 4.
+        let expected = 8.0 / 4.0 + 0.1 * (12.0 / 4.0 + 6.0 / 4.0) / 2.0;
+        assert!((found - expected).abs() < 1e-6, "{found}");
+    }
+
+    #[test]
+    fn only_the_dynamic_loss_has_weights_and_unknown_keys_are_refused() {
+        let config = SamudraConfig::tiny(2, 0);
+        let weights = |loss: Loss| loss.weights(&config, &device()).map(|w| w.values());
+        assert_eq!(weights(Loss::default()), None);
+        assert_eq!(
+            weights(Loss::dynamic(Metric::Mae, None)),
+            Some(vec![1.0; 2])
+        );
+        for bad in [
+            r#"{"type": "dynamic", "alpha": 1}"#,
+            r#""rmse""#,
+            r#"{"metric": "mse"}"#,
+        ] {
+            assert!(serde_json::from_str::<Loss>(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use burn::module::{Module, ModuleMapper, Param, ParamId};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::Tensor;
 use burn_om4::ModelBatch;
-use samudra::{CosineSchedule, Ema, RolloutStep, Samudra, clip_total_norm};
+use samudra::{CosineSchedule, Ema, Loss, RolloutStep, Samudra, clip_total_norm};
 use std::path::{Path, PathBuf};
 
 /// The recipe's bound on the norm of all gradients together.
@@ -59,6 +59,7 @@ impl Trainer {
             batch.input(0)?,
             rollout_steps(batch),
             batch.label_mask(),
+            &Loss::default(),
             None,
         );
         let value = loss.total.clone().into_scalar::<f32>();
