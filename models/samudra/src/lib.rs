@@ -42,7 +42,7 @@
 //! ```
 //!
 //! To train: [`Samudra::rollout_loss`] gives a [`Loss`], [`clip_total_norm`] bounds the gradients,
-//! [`Ema`] follows the parameters, [`CosineSchedule`] sets the rate, and [`DynamicWeights`] keeps
+//! [`Ema`] follows the parameters, [`Schedule`] sets the rate, and [`DynamicWeights`] keeps
 //! the variables in balance. To predict: [`Rollout`] or [`Samudra::rollout`]. Weights:
 //! [`StateDict`] and [`Samudra::load_weights`].
 //!
@@ -73,6 +73,7 @@ mod pad;
 mod python_config;
 mod rollout;
 mod samudra;
+mod schedule;
 mod state_walk;
 mod unet;
 mod upsample;
@@ -91,4 +92,5 @@ pub use metric::Metric;
 pub use python_config::{OriginalBlock, OriginalModel, OriginalUNet};
 pub use rollout::Rollout;
 pub use samudra::{NamedParameter, Samudra};
+pub use schedule::Schedule;
 pub use weights::StateDict;
