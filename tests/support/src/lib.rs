@@ -1,6 +1,7 @@
 //! What the tests, and the examples that compare with the original, share. Not published.
 
 pub mod fixtures;
+pub mod inputs;
 pub mod memory;
 pub mod samplers;
 pub mod stores;

@@ -1,0 +1,200 @@
+//! Small stores that people's reports led to: each opens and reads as it should, or is refused in words that
+//! say why. What a store holds when it is read right lies beside it, and is compared bit for bit.
+
+use burn_om4::ocean::PlaneSource;
+use burn_om4::store::{OpenOptions, Statistics, Store};
+use burn_om4::{Channel, Error, Om4Paths, Strictness};
+use om4_test_support::inputs::{Right, unpack};
+use om4_test_support::own_error;
+use std::path::Path;
+
+/// What is expected of one store.
+struct Line {
+    /// The archive, and the folder in it where it has several.
+    folder: &'static str,
+    outcome: Outcome,
+    /// Words of which each is in a warning of the store or its statistics, or in a line of missing chunks.
+    says: &'static [&'static str],
+}
+
+enum Outcome {
+    /// Equal to what is right, strict and lenient.
+    Reads,
+    /// An error with these words, strict and lenient.
+    Refused(&'static [&'static str]),
+}
+
+const fn reads(folder: &'static str) -> Line {
+    Line {
+        folder,
+        outcome: Outcome::Reads,
+        says: &[],
+    }
+}
+
+const fn refused(folder: &'static str, words: &'static [&'static str]) -> Line {
+    Line {
+        folder,
+        outcome: Outcome::Refused(words),
+        says: &[],
+    }
+}
+
+impl Line {
+    const fn saying(mut self, words: &'static [&'static str]) -> Self {
+        self.says = words;
+        self
+    }
+}
+
+/// In the order of the archives' names.
+#[rustfmt::skip]
+const TABLE: &[Line] = &[
+    reads("a04_one_level_at_zero"),
+    refused("a05_junk_first_time", &["array time", "time row 0", "out of range"]),
+    reads("a09_zstd_without_size"),
+    reads("a10_shuffle_zlib_v2"),
+    reads("a15_no_dimension_names_v3").saying(&["dimensions without names"]),
+    reads("a17_fixedscaleoffset_v2"),
+    reads("a25_zero_lat_fill_zero"),
+    reads("a30_areacello"),
+    reads("b30_plain"),
+];
+
+#[test]
+fn every_store_reads_as_it_should_or_says_why_not() {
+    let mut failures = Vec::new();
+    let mut of_archive = TABLE.chunk_by(|a, b| archive(a) == archive(b));
+    for lines in &mut of_archive {
+        let Some(input) = unpack(archive(&lines[0])) else {
+            return;
+        };
+        for line in lines {
+            let inside = line.folder.split_once('/').map_or("", |(_, inside)| inside);
+            if let Err(text) = check(line, &input.root.join(inside)) {
+                failures.push(format!("{}: {text}", line.folder));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+#[test]
+fn the_table_is_in_order() {
+    assert!(TABLE.is_sorted_by(|a, b| a.folder < b.folder));
+}
+
+fn archive(line: &Line) -> &'static str {
+    line.folder.split('/').next().unwrap_or(line.folder)
+}
+
+fn check(line: &Line, dir: &Path) -> Result<(), String> {
+    let right = Right::read(dir);
+    let strict = read(dir, &right, Strictness::Strict);
+    let lenient = read(dir, &right, Strictness::Lenient);
+    match line.outcome {
+        Outcome::Reads => {
+            equal(&strict, &right, line.says).map_err(|e| format!("strict: {e}"))?;
+            equal(&lenient, &right, line.says).map_err(|e| format!("lenient: {e}"))
+        }
+        Outcome::Refused(words) => {
+            fails(&strict, words).map_err(|e| format!("strict: {e}"))?;
+            fails(&lenient, words).map_err(|e| format!("lenient: {e}"))
+        }
+    }
+}
+
+/// What was read, and what was said about it.
+struct Found {
+    right: Right,
+    said: Vec<String>,
+}
+
+/// Reads what `right` has, and the statistics of its channels.
+fn read(dir: &Path, right: &Right, strictness: Strictness) -> Result<Found, Error> {
+    let channels = right.planes.keys().map(|name| name.parse());
+    let channels: Vec<Channel> = channels.collect::<Result<_, _>>()?;
+    let options = OpenOptions::default()
+        .with_strictness(strictness)
+        .with_channels(channels.clone());
+    let paths = Om4Paths::in_dir(dir);
+    let store = Store::open(&paths.data, &options)?;
+    let statistics = Statistics::open(&paths.means, &paths.stds, &options)?;
+    let mut found = Right::default();
+    for channel in &channels {
+        let mut planes = Vec::new();
+        for row in 0..store.rows() {
+            planes.extend(store.read_plane(channel, row)?);
+        }
+        found.planes.insert(channel.name().to_owned(), planes);
+    }
+    for level in right.masks.keys() {
+        let wet = store.wet_mask(*level)?.as_slice().to_vec();
+        found.masks.insert(*level, wet);
+    }
+    found.times = (0..store.rows())
+        .map(|row| store.time().label(row))
+        .collect();
+    let said = [
+        store.warnings(),
+        statistics.warnings(),
+        &store.missing_chunks(),
+    ];
+    Ok(Found {
+        right: found,
+        said: said.concat(),
+    })
+}
+
+fn equal(found: &Result<Found, Error>, right: &Right, words: &[&str]) -> Result<(), String> {
+    let found = found.as_ref().map_err(|e| format!("{e:?}"))?;
+    if found.right.times != right.times {
+        return Err(format!(
+            "times {:?}, right {:?}",
+            found.right.times, right.times
+        ));
+    }
+    if found.right.masks != right.masks {
+        return Err(format!(
+            "masks {:?}, right {:?}",
+            found.right.masks, right.masks
+        ));
+    }
+    for (channel, planes) in &right.planes {
+        let own = &found.right.planes[channel];
+        if own.len() != planes.len() {
+            return Err(format!(
+                "{channel}: {} values, right {}",
+                own.len(),
+                planes.len()
+            ));
+        }
+        let same = |a: f32, b: f32| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+        if let Some(at) = (0..own.len()).find(|&at| !same(own[at], planes[at])) {
+            return Err(format!(
+                "{channel} value {at}: {:?}, right {:?}",
+                own[at], planes[at]
+            ));
+        }
+    }
+    said(found, words)
+}
+
+fn said(found: &Found, words: &[&str]) -> Result<(), String> {
+    let all = found.said.join("\n");
+    match words.iter().find(|word| !all.contains(*word)) {
+        None => Ok(()),
+        Some(word) => Err(format!("`{word}` is not said: {all}")),
+    }
+}
+
+fn fails(found: &Result<Found, Error>, words: &[&str]) -> Result<(), String> {
+    let Err(e) = found else {
+        return Err("reads, but should not".to_owned());
+    };
+    let text = format!("{:?}", own_error(e));
+    match words.iter().find(|word| !text.contains(*word)) {
+        None => Ok(()),
+        Some(word) => Err(format!("`{word}` is not said: {text}")),
+    }
+}
