@@ -225,6 +225,11 @@ fn residual_and_position_predict_as_the_original() {
 }
 
 #[test]
+fn mini_predicts_as_the_original() {
+    evaluation("mini_tiny");
+}
+
+#[test]
 fn every_block_does_as_the_original() {
     let Some(fixture) = Fixture::open("v2_small_grid") else {
         return;

@@ -11,7 +11,7 @@ use std::io::BufReader;
 
 #[test]
 fn pytorch_files_hold_the_same_weights() {
-    for name in ["v1_tiny", "v2_highres_tiny", "v2_residual_pos"] {
+    for name in ["v1_tiny", "v2_highres_tiny", "v2_residual_pos", "mini_tiny"] {
         let Some(fixture) = Fixture::open(name) else {
             return;
         };
@@ -34,7 +34,7 @@ fn assert_same(found: &StateDict, expected: &StateDict) {
 
 #[test]
 fn written_weights_are_the_read_ones() {
-    for name in ["v2_small_grid", "v2_residual_pos"] {
+    for name in ["v2_small_grid", "v2_residual_pos", "mini_tiny"] {
         let Some(fixture) = Fixture::open(name) else {
             return;
         };
@@ -96,6 +96,12 @@ fn weights_that_do_not_fit_are_named() {
     assert!(matches!(unknown, Err(Error::UnknownWeightFormat { .. })));
 }
 
+fn one_degree() -> Grid {
+    let lat: Vec<f64> = (0..180).map(|j| f64::from(j) - 89.5).collect();
+    let lon: Vec<f64> = (0..360).map(|i| f64::from(i) + 0.5).collect();
+    Grid::new(180, 360).with_coordinates(&lat, &lon).unwrap()
+}
+
 #[test]
 fn names_and_shapes_are_the_originals() {
     #[derive(Deserialize)]
@@ -114,11 +120,12 @@ fn names_and_shapes_are_the_originals() {
         ("samudra_om4_v1", SamudraConfig::v1()),
         ("samudra_om4_v2", SamudraConfig::v2()),
         ("samudra_om4_v2_highres", SamudraConfig::v2_highres()),
+        ("samudra_mini_om4", SamudraConfig::mini()),
     ] {
         let preset: Preset = serde_json::from_value(presets.remove(name).unwrap()).unwrap();
         assert_eq!(preset.config.into_config(77, 4, 1).unwrap(), config);
         // Parameters are lazy: nothing of this size is allocated.
-        let network = config.init(&Grid::new(180, 360), 0, &device).unwrap();
+        let network = config.init(&one_degree(), 0, &device).unwrap();
         let shapes: BTreeMap<_, _> = network.tensor_shapes().into_iter().collect();
         assert_eq!(shapes, preset.params, "{name}");
         let count: usize = network
@@ -128,7 +135,13 @@ fn names_and_shapes_are_the_originals() {
             .sum();
         assert_eq!(count, preset.n_params, "{name}");
     }
-    for name in ["v1_tiny", "v2_tiny", "v2_highres_tiny", "v2_residual_pos"] {
+    for name in [
+        "v1_tiny",
+        "v2_tiny",
+        "v2_highres_tiny",
+        "v2_residual_pos",
+        "mini_tiny",
+    ] {
         let Some(fixture) = Fixture::open(name) else {
             return;
         };

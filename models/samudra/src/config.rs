@@ -72,6 +72,27 @@ pub enum Precision {
     BFloat16,
 }
 
+/// The sizes of a Perceiver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PerceiverConfig {
+    /// How often the latents attend to themselves, by the same weights.
+    pub depth: usize,
+    /// Size of a latent.
+    pub latent_dim: usize,
+    /// Number of latents.
+    pub num_latents: usize,
+    /// Size of an embedded cell.
+    pub embedding_dim: usize,
+    /// Size of a query.
+    pub queries_dim: usize,
+    /// Inner width of the embeddings of places.
+    pub coordinate_embedding_dim: usize,
+    /// Cells decoded at once; all when absent. It changes memory and no output.
+    #[serde(default)]
+    pub query_chunk_size: Option<usize>,
+}
+
 /// The shape of a Samudra network.
 ///
 /// Start from a preset or from [`SamudraConfig::new`], and change what differs.
@@ -118,6 +139,10 @@ pub struct SamudraConfig {
     pub gradient_detach_interval: usize,
     /// Arithmetic before the decoder; see [`Precision`] for what this crate does.
     pub precision: Precision,
+    /// A Perceiver in place of the U-Net, whose fields (widths to `last_kernel_size`, constant channels)
+    /// do not count then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perceiver: Option<PerceiverConfig>,
 }
 
 macro_rules! with {
@@ -150,6 +175,7 @@ impl SamudraConfig {
             coordinates: CoordinateChannels::None,
             gradient_detach_interval: 0,
             precision: Precision::Float32,
+            perceiver: None,
         }
     }
 
@@ -172,6 +198,25 @@ impl SamudraConfig {
     pub fn v2_highres() -> Self {
         Self::v2()
             .with_norm(NormKind::Instance)
+            .with_precision(Precision::BFloat16)
+    }
+
+    /// SamudraMini on OM4: a Perceiver, 77 + 4 variables, 759,130 parameters. It needs the grid's
+    /// coordinates.
+    ///
+    /// The original computes in bfloat16; see [`Precision`].
+    pub fn mini() -> Self {
+        let sizes = PerceiverConfig {
+            depth: 4,
+            latent_dim: 96,
+            num_latents: 256,
+            embedding_dim: 128,
+            queries_dim: 128,
+            coordinate_embedding_dim: 64,
+            query_chunk_size: Some(8192),
+        };
+        Self::new(77, 4)
+            .with_perceiver(Some(sizes))
             .with_precision(Precision::BFloat16)
     }
 
@@ -209,6 +254,8 @@ impl SamudraConfig {
         with_gradient_detach_interval(gradient_detach_interval: usize);
         /// Sets the arithmetic; see [`Precision`].
         with_precision(precision: Precision);
+        /// Sets the Perceiver in place of the U-Net.
+        with_perceiver(perceiver: Option<PerceiverConfig>);
     }
 
     /// Times in the input, and in the output.
@@ -226,13 +273,17 @@ impl SamudraConfig {
         self.times() * self.boundary_vars
     }
 
-    /// Channels that the first block sees, constant ones included.
+    /// Channels that the first layer sees, constant ones included.
     pub fn in_channels(&self) -> usize {
+        let variables = self.out_channels() + self.boundary_channels();
+        if self.perceiver.is_some() {
+            return variables;
+        }
         let coordinates = match self.coordinates {
             CoordinateChannels::None => 0,
             CoordinateChannels::UnitSphere => 3,
         };
-        self.out_channels() + self.boundary_channels() + self.positional_channels + coordinates
+        variables + self.positional_channels + coordinates
     }
 
     /// U-Net levels, and so halvings of the grid.
@@ -249,6 +300,30 @@ impl SamudraConfig {
         let fail = |field, reason: String| Err(Error::InvalidConfig { field, reason });
         if self.prognostic_vars == 0 {
             return fail("prognostic_vars", "is zero".into());
+        }
+        if let Some(sizes) = &self.perceiver {
+            let PerceiverConfig {
+                depth,
+                latent_dim,
+                num_latents,
+                embedding_dim,
+                queries_dim,
+                coordinate_embedding_dim,
+                query_chunk_size,
+            } = sizes;
+            let all = [
+                depth,
+                latent_dim,
+                num_latents,
+                embedding_dim,
+                queries_dim,
+                coordinate_embedding_dim,
+                query_chunk_size.as_ref().unwrap_or(&1),
+            ];
+            return match all.contains(&&0) {
+                true => fail("perceiver", format!("has a size of zero: {sizes:?}")),
+                false => Ok(()),
+            };
         }
         if self.widths.len() < 2 {
             return fail(
@@ -291,9 +366,12 @@ impl SamudraConfig {
     /// What [`validate`](Self::validate) reports; [`Error::GridTooSmall`] when pooling leaves
     /// nothing; [`Error::GridTooNarrow`] when a circular padding is wider than its row;
     /// [`Error::Coordinates`] when the grid lacks the coordinates of
-    /// [`CoordinateChannels::UnitSphere`].
+    /// [`CoordinateChannels::UnitSphere`] or of a Perceiver.
     pub fn validate_on(&self, grid: &Grid) -> Result<()> {
         self.validate()?;
+        if self.perceiver.is_some() {
+            return grid.coordinates().map(|_| ());
+        }
         let (ny, nx, levels) = (grid.ny(), grid.nx(), self.levels());
         if ny >> levels == 0 || nx >> levels == 0 {
             return Err(Error::GridTooSmall { ny, nx, levels });

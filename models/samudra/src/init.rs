@@ -7,9 +7,6 @@
 use burn::module::{Param, ParamId};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-/// Standard deviation of the positional parameters.
-const POSITIONAL_STD: f64 = 1e-5;
-
 /// Builds parameters on a device.
 pub(crate) struct Init<'a> {
     seed: u64,
@@ -40,13 +37,15 @@ impl<'a> Init<'a> {
         self.lazy(shape, move |_| bound * (2.0 * random.unit() - 1.0))
     }
 
-    pub(crate) fn positional<const D: usize>(
+    /// Normal values of mean 0.
+    pub(crate) fn normal<const D: usize>(
         &self,
         name: &str,
         shape: [usize; D],
+        std: f64,
     ) -> Param<Tensor<D>> {
         let mut random = Random::new(self.seed, name);
-        self.lazy(shape, move |_| POSITIONAL_STD * random.normal())
+        self.lazy(shape, move |_| std * random.normal())
     }
 
     pub(crate) fn constant<const D: usize>(
@@ -138,9 +137,9 @@ mod tests {
     }
 
     #[test]
-    fn positional_parameters_are_small_and_normal() {
+    fn normal_values_have_their_deviation() {
         let device = Device::flex();
-        let values = values(&Init::new(7, &device).positional("p", [2, 40, 50]));
+        let values = values(&Init::new(7, &device).normal("p", [2, 40, 50], 1e-5));
         let n = values.len() as f32;
         let variance = values.iter().map(|v| v * v).sum::<f32>() / n;
         assert!((variance.sqrt() / 1e-5 - 1.0).abs() < 0.05, "{variance}");

@@ -25,6 +25,9 @@
 //! times wider than its input, with a way around; `half` is a mean over 2 x 2 cells, `twice` is
 //! bilinear, `+` adds what went around. Dilations d0 to d3 are 1, 2, 4, 8 in every preset.
 //!
+//! SamudraMini ([`SamudraConfig::mini`]) has a Perceiver in the U-Net's place: learned latents that
+//! attend to all cells, and cells that ask them.
+//!
 //! # Use
 //!
 //! ```
@@ -51,8 +54,8 @@
 //! - Everything is computed in float32; see [`Precision`].
 //! - Recomputation in the backward pass ("checkpointing") is not done. In the original it makes
 //!   batch norm's running statistics follow each training batch twice.
-//! - Drop path, layer norm, transposed convolutions and max pooling, which no preset uses, and
-//!   the Perceiver model are not built.
+//! - Drop path, layer norm, transposed convolutions and max pooling, which no preset uses, are not
+//!   built.
 
 #![warn(missing_docs)]
 
@@ -70,6 +73,7 @@ mod loss;
 mod metric;
 mod norm;
 mod pad;
+mod perceiver;
 mod python_config;
 mod rollout;
 mod samudra;
@@ -81,7 +85,8 @@ mod weights;
 
 pub use clip::clip_total_norm;
 pub use config::{
-    CoordinateChannels, NormKind, PointwiseKind, Precision, Prediction, SamudraConfig, UpsampleKind,
+    CoordinateChannels, NormKind, PerceiverConfig, PointwiseKind, Precision, Prediction,
+    SamudraConfig, UpsampleKind,
 };
 pub use cosine::CosineSchedule;
 pub use ema::Ema;
@@ -89,7 +94,7 @@ pub use error::{Error, Result, ShapeMismatch, WeightMismatch};
 pub use grid::Grid;
 pub use loss::{Composed, DynamicWeights, Loss, RolloutLoss, RolloutStep};
 pub use metric::Metric;
-pub use python_config::{OriginalBlock, OriginalModel, OriginalUNet};
+pub use python_config::{OriginalBlock, OriginalModel, OriginalPerceiver, OriginalUNet};
 pub use rollout::Rollout;
 pub use samudra::{NamedParameter, Samudra};
 pub use schedule::Schedule;

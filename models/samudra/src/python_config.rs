@@ -3,11 +3,13 @@
 use serde::Deserialize;
 
 use crate::config::{
-    CoordinateChannels, NormKind, PointwiseKind, Precision, Prediction, SamudraConfig, UpsampleKind,
+    CoordinateChannels, NormKind, PerceiverConfig, PointwiseKind, Precision, Prediction,
+    SamudraConfig, UpsampleKind,
 };
 use crate::error::{Error, Result};
 
-/// The `model` section of the original's training configuration, for the U-Net models.
+/// The `model` section of the original's training configuration: a U-Net, or with the key `perceiver`
+/// SamudraMini.
 ///
 /// Deserialise it with any serde format; defaults are the original's, unknown keys are errors.
 /// [`into_config`](Self::into_config) turns it into a [`SamudraConfig`].
@@ -29,10 +31,44 @@ pub struct OriginalModel {
     pub add_3d_coordinates: bool,
     /// Learned constant channels.
     pub pos_channels: usize,
-    /// bfloat16 before the decoder; see [`Precision`].
-    pub use_bfloat16: bool,
-    /// The backbone.
-    pub unet: OriginalUNet,
+    /// bfloat16 before the decoder; see [`Precision`]. By default false, with a Perceiver true.
+    pub use_bfloat16: Option<bool>,
+    /// The backbone, unless it is a Perceiver.
+    pub unet: Option<OriginalUNet>,
+    /// The Perceiver's latents; it makes the network a SamudraMini.
+    pub perceiver: Option<OriginalPerceiver>,
+    /// Which of two equal implementations; of no effect here.
+    pub perceiver_implementation: Option<String>,
+    /// With a Perceiver: size of an embedded cell, 128 by default.
+    pub embedding_dim: Option<usize>,
+    /// With a Perceiver: size of a query, 128 by default.
+    pub queries_dim: Option<usize>,
+    /// With a Perceiver: inner width of the embeddings of places, 64 by default.
+    pub coordinate_embedding_dim: Option<usize>,
+    /// With a Perceiver: cells decoded at once, all by default.
+    pub query_chunk_size: Option<usize>,
+}
+
+/// The `model.perceiver` section.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OriginalPerceiver {
+    /// How often the latents attend to themselves.
+    pub depth: usize,
+    /// Size of a latent.
+    pub latent_dim: usize,
+    /// Number of latents.
+    pub num_latents: usize,
+}
+
+impl Default for OriginalPerceiver {
+    fn default() -> Self {
+        Self {
+            depth: 6,
+            latent_dim: 128,
+            num_latents: 512,
+        }
+    }
 }
 
 /// The `model.unet` section.
@@ -83,8 +119,14 @@ impl Default for OriginalModel {
             gradient_detach_interval: 0,
             add_3d_coordinates: false,
             pos_channels: 0,
-            use_bfloat16: false,
-            unet: OriginalUNet::default(),
+            use_bfloat16: None,
+            unet: None,
+            perceiver: None,
+            perceiver_implementation: None,
+            embedding_dim: None,
+            queries_dim: None,
+            coordinate_embedding_dim: None,
+            query_chunk_size: None,
         }
     }
 }
@@ -129,9 +171,23 @@ impl OriginalModel {
         boundary_vars: usize,
         history: usize,
     ) -> Result<SamudraConfig> {
-        let unet = self.unet;
-        let block = unet.core_block;
         only("pad", &self.pad, "circular")?;
+        if let Some(perceiver) = &self.perceiver {
+            let variables = (prognostic_vars, boundary_vars, history);
+            return self.mini(perceiver, variables);
+        }
+        for (key, value) in [
+            ("embedding_dim", self.embedding_dim),
+            ("queries_dim", self.queries_dim),
+            ("coordinate_embedding_dim", self.coordinate_embedding_dim),
+            ("query_chunk_size", self.query_chunk_size),
+        ] {
+            if let Some(value) = value {
+                return Err(unsupported(key, format!("{value} without perceiver")));
+            }
+        }
+        let unet = self.unet.unwrap_or_default();
+        let block = unet.core_block;
         only(
             "unet.core_block.block_type",
             &block.block_type,
@@ -176,23 +232,61 @@ impl OriginalModel {
                 false => PointwiseKind::Convolution,
             },
             last_kernel_size: self.last_kernel_size,
-            prediction: match self.pred_residuals {
-                true => Prediction::Residual,
-                false => Prediction::State,
-            },
+            prediction: prediction(self.pred_residuals),
             positional_channels: self.pos_channels,
             coordinates: match self.add_3d_coordinates {
                 true => CoordinateChannels::UnitSphere,
                 false => CoordinateChannels::None,
             },
             gradient_detach_interval: self.gradient_detach_interval,
-            precision: match self.use_bfloat16 {
-                true => Precision::BFloat16,
-                false => Precision::Float32,
-            },
+            precision: precision(self.use_bfloat16.unwrap_or(false)),
+            perceiver: None,
         };
         config.validate()?;
         Ok(config)
+    }
+
+    fn mini(
+        &self,
+        perceiver: &OriginalPerceiver,
+        (prognostic_vars, boundary_vars, history): (usize, usize, usize),
+    ) -> Result<SamudraConfig> {
+        only("add_3d_coordinates", self.add_3d_coordinates, false)?;
+        only("pos_channels", self.pos_channels, 0)?;
+        if self.unet.is_some() {
+            return Err(unsupported("unet", "beside perceiver"));
+        }
+        let sizes = PerceiverConfig {
+            depth: perceiver.depth,
+            latent_dim: perceiver.latent_dim,
+            num_latents: perceiver.num_latents,
+            embedding_dim: self.embedding_dim.unwrap_or(128),
+            queries_dim: self.queries_dim.unwrap_or(128),
+            coordinate_embedding_dim: self.coordinate_embedding_dim.unwrap_or(64),
+            query_chunk_size: self.query_chunk_size,
+        };
+        let config = SamudraConfig::new(prognostic_vars, boundary_vars)
+            .with_history(history)
+            .with_perceiver(Some(sizes))
+            .with_prediction(prediction(self.pred_residuals))
+            .with_gradient_detach_interval(self.gradient_detach_interval)
+            .with_precision(precision(self.use_bfloat16.unwrap_or(true)));
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+fn precision(bfloat16: bool) -> Precision {
+    match bfloat16 {
+        true => Precision::BFloat16,
+        false => Precision::Float32,
+    }
+}
+
+fn prediction(residuals: bool) -> Prediction {
+    match residuals {
+        true => Prediction::Residual,
+        false => Prediction::State,
     }
 }
 
@@ -223,15 +317,30 @@ mod tests {
 
     #[test]
     fn what_is_not_built_is_named() {
-        let mut model = OriginalModel::default();
-        model.unet.core_block.norm = "layer".into();
-        let error = model.into_config(1, 1, 1).unwrap_err();
+        let with = |change: fn(&mut OriginalUNet)| {
+            let mut unet = OriginalUNet::default();
+            change(&mut unet);
+            let unet = Some(unet);
+            let model = OriginalModel {
+                unet,
+                ..OriginalModel::default()
+            };
+            model.into_config(1, 1, 1)
+        };
+        let error = with(|unet| unet.core_block.norm = "layer".into()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "unsupported model configuration: unet.core_block.norm = layer"
         );
-        let mut model = OriginalModel::default();
-        model.unet.drop_path_rate = 0.1;
-        assert!(model.into_config(1, 1, 1).is_err());
+        assert!(with(|unet| unet.drop_path_rate = 0.1).is_err());
+        let model = OriginalModel {
+            queries_dim: Some(8),
+            ..OriginalModel::default()
+        };
+        let error = model.into_config(1, 1, 1).unwrap_err().to_string();
+        assert!(
+            error.contains("queries_dim = 8 without perceiver"),
+            "{error}"
+        );
     }
 }

@@ -8,6 +8,7 @@ use crate::conv::{Conv, ConvShape};
 use crate::error::Result;
 use crate::grid::Grid;
 use crate::init::Init;
+use crate::perceiver::Perceiver;
 use crate::state_walk::{Slot, Visit};
 use crate::unet::UNet;
 
@@ -22,12 +23,27 @@ use crate::unet::UNet;
 /// do; `valid()` and loading make separate ones.
 #[derive(Module, Debug)]
 pub struct Samudra {
+    body: Body,
+    #[module(skip)]
+    config: SamudraConfig,
+}
+
+/// From input channels to output channels.
+// One network has one body: the size of the smaller kind does not matter.
+#[allow(clippy::large_enum_variant)]
+#[derive(Module, Debug)]
+enum Body {
+    Convolutions(Convolutions),
+    Perceiver(Perceiver),
+}
+
+/// The U-Net and what stands around it.
+#[derive(Module, Debug)]
+struct Convolutions {
     positional: Option<Param<Tensor<3>>>,
     coordinates: Option<Tensor<4>>,
     unet: UNet,
     decoder: Conv,
-    #[module(skip)]
-    config: SamudraConfig,
 }
 
 /// A learned parameter, as the original names it.
@@ -53,25 +69,15 @@ impl SamudraConfig {
     pub fn init(&self, grid: &Grid, seed: u64, device: &Device) -> Result<Samudra> {
         self.validate_on(grid)?;
         let init = Init::new(seed, device);
-        let positional = (self.positional_channels > 0).then(|| {
-            let shape = [self.positional_channels, grid.ny(), grid.nx()];
-            init.positional(POSITIONAL, shape)
-        });
-        let coordinates = match self.coordinates {
-            CoordinateChannels::None => None,
-            CoordinateChannels::UnitSphere => Some(grid.unit_sphere(device)?),
-        };
-        let decoder = ConvShape {
-            channels_in: self.widths[0],
-            channels_out: self.out_channels(),
-            kernel: self.last_kernel_size,
-            dilation: 1,
+        let body = match &self.perceiver {
+            None => Body::Convolutions(Convolutions::new(&init, self, grid)?),
+            Some(sizes) => {
+                let places = grid.unit_sphere(device)?;
+                Body::Perceiver(Perceiver::new(&init, self, sizes, places))
+            }
         };
         Ok(Samudra {
-            positional,
-            coordinates,
-            unet: UNet::new(&init, self),
-            decoder: Conv::new(&init, DECODER, decoder),
+            body,
             config: self.clone(),
         })
     }
@@ -79,6 +85,59 @@ impl SamudraConfig {
 
 const POSITIONAL: &str = "positional_params";
 const DECODER: &str = "decoder";
+/// Standard deviation of the positional parameters.
+const POSITIONAL_STD: f64 = 1e-5;
+
+impl Convolutions {
+    fn new(init: &Init<'_>, config: &SamudraConfig, grid: &Grid) -> Result<Self> {
+        let positional = (config.positional_channels > 0).then(|| {
+            let shape = [config.positional_channels, grid.ny(), grid.nx()];
+            init.normal(POSITIONAL, shape, POSITIONAL_STD)
+        });
+        let coordinates = match config.coordinates {
+            CoordinateChannels::None => None,
+            CoordinateChannels::UnitSphere => Some(grid.unit_sphere(init.device())?),
+        };
+        let decoder = ConvShape {
+            channels_in: config.widths[0],
+            channels_out: config.out_channels(),
+            kernel: config.last_kernel_size,
+            dilation: 1,
+        };
+        Ok(Self {
+            positional,
+            coordinates,
+            unet: UNet::new(init, config),
+            decoder: Conv::new(init, DECODER, decoder),
+        })
+    }
+
+    /// `(batch, in, y, x)` to `(batch, out, y, x)`; `watch` as in [`UNet::forward`].
+    fn forward(&self, x: Tensor<4>, watch: &mut dyn FnMut(usize, &Tensor<4>)) -> Tensor<4> {
+        let [batch, _, ny, nx] = x.dims();
+        let everywhere = |constant: Tensor<4>| {
+            let channels = constant.dims()[1];
+            constant.expand([batch, channels, ny, nx])
+        };
+        let mut inputs = vec![x];
+        if let Some(positional) = &self.positional {
+            inputs.push(everywhere(positional.val().unsqueeze()));
+        }
+        if let Some(coordinates) = &self.coordinates {
+            inputs.push(everywhere(coordinates.clone()));
+        }
+        let features = self.unet.forward(Tensor::cat(inputs, 1), watch);
+        self.decoder.forward(features)
+    }
+
+    fn slots(&mut self, visit: &mut Visit<'_>) {
+        if let Some(positional) = &mut self.positional {
+            visit(POSITIONAL, Slot::Planes(positional));
+        }
+        self.unet.slots(visit);
+        self.decoder.slots(DECODER, visit);
+    }
+}
 
 impl Samudra {
     /// What the network was built from.
@@ -127,15 +186,15 @@ impl Samudra {
         boundary: Tensor<4>,
         mask: Tensor<3, Bool>,
     ) -> Tensor<4> {
-        let features = self.features(prognostic, boundary, &mut |_, _| {});
-        let output = self.decoder.forward(features);
+        let output = self.unmasked(prognostic, boundary, &mut |_, _| {});
         let land = mask.bool_not().unsqueeze::<4>().expand(output.dims());
         // A fill, not a product: whatever the network makes of land, NaN included, is gone.
         output.mask_fill(land, 0.0)
     }
 
     /// The output of every block of the U-Net, `(batch, width, y, x)` at the block's level, with
-    /// the block's index in the original's layer list: 0, 2, 4 and so on. For inspection.
+    /// the block's index in the original's layer list: 0, 2, 4 and so on. For inspection; none of a
+    /// Perceiver.
     ///
     /// # Panics
     ///
@@ -146,13 +205,13 @@ impl Samudra {
         boundary: Tensor<4>,
     ) -> Vec<(usize, Tensor<4>)> {
         let mut seen = Vec::new();
-        self.features(prognostic, boundary, &mut |layer, x| {
+        self.unmasked(prognostic, boundary, &mut |layer, x| {
             seen.push((layer, x.clone()));
         });
         seen
     }
 
-    fn features(
+    fn unmasked(
         &self,
         prognostic: Tensor<4>,
         boundary: Tensor<4>,
@@ -169,18 +228,11 @@ impl Samudra {
             [batch, self.config.boundary_channels(), ny, nx],
             "shape of the boundary input"
         );
-        let everywhere = |constant: Tensor<4>| {
-            let channels = constant.dims()[1];
-            constant.expand([batch, channels, ny, nx])
-        };
-        let mut inputs = vec![prognostic, boundary];
-        if let Some(positional) = &self.positional {
-            inputs.push(everywhere(positional.val().unsqueeze()));
+        let x = Tensor::cat(vec![prognostic, boundary], 1);
+        match &self.body {
+            Body::Convolutions(body) => body.forward(x, watch),
+            Body::Perceiver(body) => body.forward(x),
         }
-        if let Some(coordinates) = &self.coordinates {
-            inputs.push(everywhere(coordinates.clone()));
-        }
-        self.unet.forward(Tensor::cat(inputs, 1), watch)
     }
 
     /// Every learned parameter. Reads no values.
@@ -208,10 +260,9 @@ impl Samudra {
     }
 
     pub(crate) fn slots(&mut self, visit: &mut Visit<'_>) {
-        if let Some(positional) = &mut self.positional {
-            visit(POSITIONAL, Slot::Planes(positional));
+        match &mut self.body {
+            Body::Convolutions(body) => body.slots(visit),
+            Body::Perceiver(body) => body.slots(visit),
         }
-        self.unet.slots(visit);
-        self.decoder.slots(DECODER, visit);
     }
 }

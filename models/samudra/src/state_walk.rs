@@ -19,6 +19,10 @@ pub(crate) enum Slot<'a> {
     Kernel(&'a mut Param<Tensor<4>>),
     /// A learned 1 x 1 kernel that a state dict holds as `(out, in)`.
     Matrix(&'a mut Param<Tensor<4>>),
+    /// A learned matrix, `(out, in)`.
+    Linear(&'a mut Param<Tensor<2>>),
+    /// A learned parameter once more, under a second name; the first one's name comes with it.
+    Tied(String, Box<Slot<'a>>),
     /// A running statistic.
     Running(&'a mut RunningState<Tensor<1>>),
     /// A scalar that the original stores and this network has built in.
@@ -41,7 +45,8 @@ impl Slot<'_> {
             Self::Vector(p) => Some(p.id),
             Self::Planes(p) => Some(p.id),
             Self::Kernel(p) | Self::Matrix(p) => Some(p.id),
-            Self::Running(_) | Self::Constant(_) => None,
+            Self::Linear(p) => Some(p.id),
+            Self::Tied(..) | Self::Running(_) | Self::Constant(_) => None,
         }
     }
 
@@ -52,6 +57,8 @@ impl Slot<'_> {
             Self::Planes(p) => p.lazy_shape().to_vec(),
             Self::Kernel(p) => p.lazy_shape().to_vec(),
             Self::Matrix(p) => p.lazy_shape()[..2].to_vec(),
+            Self::Linear(p) => p.lazy_shape().to_vec(),
+            Self::Tied(_, first) => first.shape(),
             Self::Running(r) => r.value().dims().to_vec(),
             Self::Constant(_) => Vec::new(),
         }
@@ -64,6 +71,8 @@ impl Slot<'_> {
             Self::Planes(p) => p.val().into_data(),
             Self::Kernel(p) => p.val().into_data(),
             Self::Matrix(p) => with_shape(p.val().into_data(), self.shape()),
+            Self::Linear(p) => p.val().into_data(),
+            Self::Tied(_, first) => first.get(),
             // A forward pass in training leaves its update pending; `valid` takes it in.
             Self::Running(r) => r.valid().value().into_data(),
             Self::Constant(Constant::Cap(cap)) => TensorData::new(vec![*cap], [0; 0]),
@@ -81,12 +90,14 @@ impl Slot<'_> {
                 let shape = p.lazy_shape();
                 replace(p, with_shape(data, shape));
             }
+            Self::Linear(p) => replace(p, data),
             Self::Running(r) => {
                 let device = r.value().device();
                 // A state of its own: clones of the network share the old one.
                 *r = RunningState::new(float(data, &device));
             }
-            Self::Constant(_) => {}
+            // It was set under its first name.
+            Self::Tied(..) | Self::Constant(_) => {}
         }
     }
 
@@ -96,7 +107,8 @@ impl Slot<'_> {
             Self::Vector(p) => Some(p.val()),
             Self::Planes(p) => Some(p.val().flatten(0, 2)),
             Self::Kernel(p) | Self::Matrix(p) => Some(p.val().flatten(0, 3)),
-            Self::Running(_) | Self::Constant(_) => None,
+            Self::Linear(p) => Some(p.val().flatten(0, 1)),
+            Self::Tied(..) | Self::Running(_) | Self::Constant(_) => None,
         }
     }
 
@@ -106,7 +118,8 @@ impl Slot<'_> {
             Self::Vector(p) => reshaped(p, values),
             Self::Planes(p) => reshaped(p, values),
             Self::Kernel(p) | Self::Matrix(p) => reshaped(p, values),
-            Self::Running(_) | Self::Constant(_) => {}
+            Self::Linear(p) => reshaped(p, values),
+            Self::Tied(..) | Self::Running(_) | Self::Constant(_) => {}
         }
     }
 }

@@ -223,11 +223,15 @@ impl Samudra {
         let mut mismatch = WeightMismatch::default();
         let mut unused: BTreeMap<&str, &TensorData> = dict.iter().collect();
         self.clone().slots(&mut |name, slot| {
-            if scope == Scope::Parameters && slot.parameter().is_none() {
+            let tied = matches!(slot, Slot::Tied(..));
+            if scope == Scope::Parameters && slot.parameter().is_none() && !tied {
                 return;
             }
             let Some(data) = unused.remove(name) else {
-                mismatch.missing.push(name.to_string());
+                // An average has each parameter once.
+                if scope == Scope::Everything || !tied {
+                    mismatch.missing.push(name.to_string());
+                }
                 return;
             };
             let expected = slot.shape();
@@ -237,7 +241,7 @@ impl Samudra {
                     expected,
                     found: data.shape().to_vec(),
                 });
-            } else if let Some(reason) = objection(&slot, data) {
+            } else if let Some(reason) = objection(&slot, data, dict) {
                 mismatch.values.push(format!("{name} {reason}"));
             }
         });
@@ -247,8 +251,10 @@ impl Samudra {
 }
 
 /// Why a slot can not take data of the right shape.
-fn objection(slot: &Slot<'_>, data: &TensorData) -> Option<String> {
+fn objection(slot: &Slot<'_>, data: &TensorData, dict: &StateDict) -> Option<String> {
     match slot {
+        Slot::Tied(first, _) => (dict.get(first) != Some(data))
+            .then(|| format!("is not {first}, with which it is one parameter")),
         Slot::Constant(Constant::BatchCounter) => None,
         _ if !data.dtype().is_float() => Some(format!("is {:?}, not floating point", data.dtype())),
         Slot::Constant(Constant::Cap(expected)) => {
