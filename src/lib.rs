@@ -65,6 +65,7 @@ pub mod augment;
 #[cfg(doctest)]
 mod book;
 pub mod dataset;
+mod derive;
 pub mod device;
 mod error;
 pub mod host;
@@ -97,7 +98,7 @@ pub use loader::{OceanBatcher, OceanLoader, PrefetchOptions, PrefetchTo};
 pub use observe::{LoaderCounters, Timeline};
 pub use ocean::{Channel, Date, DateRange, PRESETS, parse_channels, preset};
 pub use open::{Om4Paths, Om4Source};
-pub use options::{ReadMethod, Strictness};
+pub use options::{DeriveOptions, DeriveProgress, ReadMethod, Strictness};
 pub use order::{LoaderState, Order, Schedule, ScheduleOptions};
 pub use plan::{Inputs, Role, Window, WindowOptions};
 pub use prepare::{MaskOrder, Precision, Transfer};

@@ -4,15 +4,23 @@ use crate::dataset::ocean::{Ocean, OceanChannel};
 use crate::dataset::ocean_dataset::OceanDataset;
 use crate::dataset::options::DatasetOptions;
 use crate::dataset::source::OceanPair;
+use crate::derive::anomalies::{Anomaly, WithAnomalies};
+use crate::derive::climatology::{Climatology, Reading};
+use crate::derive::days::Days;
+use crate::derive::kept::{Found, Kept};
 use crate::error::{Error, Result};
 use crate::ocean::channel::Channel;
+use crate::ocean::plane::PlaneSource;
+use crate::options::DeriveOptions;
+use crate::order::fingerprint::FingerprintPart;
 use crate::prepare::arithmetic::ChannelConstants;
 use crate::store::om4_store::Store;
 use crate::store::options::OpenOptions;
-use crate::store::statistics::Statistics;
+use crate::store::statistics::{ChannelStats, Statistics};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 /// Where a store and its statistics lie.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -41,38 +49,171 @@ impl Om4Paths {
 impl Ocean {
     /// Opens a store and the statistics of `wanted` channels; those of `options` do not count.
     ///
+    /// A channel `X_anomalies` that the store lacks while it has `X` is derived: `X` less its mean by
+    /// day of the year, over all rows of the store, in its own calendar. Its mean and standard
+    /// deviation are those of all its values, land and ocean alike, as far as they are not NaN;
+    /// statistics in `paths` do not count for it. This reads `X` three times, unless
+    /// [`DeriveOptions::cache`] has what came out of it.
+    ///
     /// # Errors
     /// A malformed store, a channel that the store or the statistics lack, a missing mask.
     ///
     /// What is odd without being an error is logged, and kept in `warnings`.
     pub fn open(paths: &Om4Paths, wanted: &[Channel], options: &OpenOptions) -> Result<Self> {
-        let options = options.clone().with_channels(wanted.iter().cloned());
-        let store = Store::open(&paths.data, &options)?;
-        let statistics = Statistics::open(&paths.means, &paths.stds, &options)?;
+        let derived = derived(&paths.data, wanted)?;
+        let is_stored = |channel: &&Channel| derived.iter().all(|d| d.channel != **channel);
+        let stored: Vec<Channel> = wanted.iter().filter(is_stored).cloned().collect();
+        let bases = derived.iter().map(|d| d.base.clone());
+        let read: Vec<Channel> = stored.iter().cloned().chain(bases).collect();
+        let store = Store::open(&paths.data, &options.clone().with_channels(read))?;
+        let with_statistics = options.clone().with_channels(stored.iter().cloned());
+        let statistics = Statistics::open(&paths.means, &paths.stds, &with_statistics)?;
+        let mut warnings = [store.warnings(), statistics.warnings()].concat();
         let mut channels = BTreeMap::new();
-        for channel in wanted {
-            let stats = statistics.get(channel)?;
-            let wet = store.wet_mask(channel.mask_level())?;
+        let mut add = |channel: &Channel, stats: ChannelStats, unit_of: &Channel| -> Result<()> {
             let constants = ChannelConstants {
                 mean: stats.mean,
                 std: stats.std,
-                wet,
+                wet: store.wet_mask(channel.mask_level())?,
             };
-            let unit = store.unit(channel).map(str::to_owned);
+            let unit = store.unit(unit_of).map(str::to_owned);
             channels.insert(channel.clone(), OceanChannel { constants, unit });
+            Ok(())
+        };
+        for channel in &stored {
+            add(channel, statistics.get(channel)?, channel)?;
         }
-        let warnings = [store.warnings(), statistics.warnings()].concat();
+        let mut anomalies = Vec::new();
+        for derived in derived {
+            let climatology = derived.climatology(&store, &options.derive, &mut warnings)?;
+            let stats = ChannelStats {
+                mean: climatology.mean,
+                std: climatology.std,
+            };
+            let channel = derived.channel;
+            let checked = Statistics::from_values([(channel.clone(), stats)], options.strictness);
+            let stats = checked.get(&channel).map_err(|e| e.store(store.path()))?;
+            add(&channel, stats, &derived.base)?;
+            anomalies.push(Anomaly {
+                channel,
+                base: store.position(&derived.base)?,
+                climatology,
+            });
+        }
         for warning in &warnings {
             log::warn!("{}: {warning}", paths.data.display());
         }
+        let (time, grid) = (store.time().clone(), Arc::new(store.grid().clone()));
+        let surface = store.wet_mask(0)?;
+        let store: Arc<dyn PlaneSource> = Arc::new(store);
         Ok(Self {
             warnings,
-            time: store.time().clone(),
-            grid: Arc::new(store.grid().clone()),
-            surface: store.wet_mask(0)?,
+            time,
+            grid,
+            surface,
             channels,
-            planes: Arc::new(store),
+            planes: match anomalies.is_empty() {
+                true => store,
+                false => Arc::new(WithAnomalies::new(store, anomalies)),
+            },
         })
+    }
+}
+
+/// A channel that the store lacks, and the one that it follows from.
+struct Derived {
+    channel: Channel,
+    base: Channel,
+}
+
+/// The wanted channels that are derived. What can be neither read nor derived is left to
+/// [`Store::open`], which refuses it.
+fn derived(path: &Path, wanted: &[Channel]) -> Result<Vec<Derived>> {
+    let mut derived = Vec::new();
+    for channel in wanted {
+        let Some(base) = channel.name().strip_suffix("_anomalies") else {
+            continue;
+        };
+        let Ok(base) = base.parse() else { continue };
+        if !Store::names(path, channel)? && Store::names(path, &base)? {
+            let channel = channel.clone();
+            derived.push(Derived { channel, base });
+        }
+    }
+    Ok(derived)
+}
+
+impl Derived {
+    /// The climatology of the base: from the file that keeps it, or computed.
+    ///
+    /// A file that cannot be used is no error, since it can be done without: it becomes a warning.
+    ///
+    /// # Errors
+    /// The base cannot be read.
+    fn climatology(
+        &self,
+        store: &Store,
+        options: &DeriveOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<Climatology> {
+        let shape = store.grid().shape();
+        let days = Days::of(store.time());
+        let kept = match &options.cache {
+            None => None,
+            Some(folder) => {
+                let source = self.digest(store)?;
+                Some(Kept::new(folder, &self.channel, &source, &days, shape))
+            }
+        };
+        if let Some(kept) = &kept {
+            let again = |why: String| format!("{}: {why}; computed again", kept.path().display());
+            match kept.read(&days, shape) {
+                Ok(Found::Climatology(climatology)) => return Ok(climatology),
+                Ok(Found::Nothing) => {}
+                Ok(Found::Damaged(damage)) => warnings.push(again(damage)),
+                Err(e) => warnings.push(again(format!("{e:?}"))),
+            }
+        }
+        let channel = self.channel.name();
+        log::info!(
+            "{}: {channel} is not there and is derived from {}",
+            store.path().display(),
+            self.base
+        );
+        let rows = store.time().len() as u64;
+        let told = |read| {
+            if let Some(progress) = &options.progress {
+                progress.tell(channel, read, Reading::PASSES * rows);
+            }
+        };
+        let reading = Reading {
+            planes: store,
+            channel: store.position(&self.base)?,
+            told: &told,
+        };
+        let climatology = Climatology::compute(&reading, days)?;
+        if let Some(Err(e)) = kept.map(|kept| kept.write(&climatology)) {
+            warnings.push(format!("{e:?}; {channel} will be computed again"));
+        }
+        Ok(climatology)
+    }
+
+    /// What the climatology depends on: times, and the files of the base with their sizes and the
+    /// time of their last change. Where the store lies does not matter.
+    fn digest(&self, store: &Store) -> Result<String> {
+        let mut part = FingerprintPart::default();
+        part.text(store.time().calendar().name())
+            .i64s(store.time().micros())
+            .text(self.base.name());
+        store.stamp(&self.base, &mut |file| {
+            let found = file.found.map(|(size, changed)| {
+                let since = changed.duration_since(UNIX_EPOCH).unwrap_or_default();
+                [size, since.as_secs(), since.subsec_nanos().into()]
+            });
+            part.text(file.key);
+            part.u64s(found.as_ref().map_or(&[], |numbers| numbers));
+        })?;
+        Ok(part.finish())
     }
 }
 
@@ -82,6 +223,7 @@ impl DatasetOptions {
         OpenOptions::default()
             .with_strictness(self.strictness)
             .with_io(self.io)
+            .with_derive(self.derive.clone())
     }
 }
 

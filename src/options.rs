@@ -1,8 +1,11 @@
-//! How a store is read: how strict, and by which system calls. Plain data.
+//! How a store is read: how strict, by which system calls, and what is derived that it lacks. Plain
+//! data.
 
 use crate::error::{Error, Result};
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// By which system calls chunks are read. All give the same values, and the same errors for the
 /// same damage; the example `om4 backends` measures them on your machine and stores.
@@ -95,3 +98,62 @@ pub enum Strictness {
     /// standard deviations zero, as in the original loaders.
     Lenient,
 }
+
+/// How channels are derived that a store lacks: `hfds_anomalies`, which is `hfds` less its mean by day
+/// of the year.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DeriveOptions {
+    /// A folder for files of means by day of the year, made when it is needed: one file for each
+    /// channel and store, found again while the store stays as it is. Computing them reads the
+    /// channel three times. `None` (the default) computes them whenever a store is opened.
+    #[serde(default)]
+    pub cache: Option<PathBuf>,
+    /// Is told how far the computation is.
+    #[serde(skip)]
+    pub progress: Option<DeriveProgress>,
+}
+
+impl DeriveOptions {
+    /// The same options with a folder for files.
+    pub fn with_cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = Some(folder.into());
+        self
+    }
+
+    /// The same options with a function that is told the channel, how many of its planes were read,
+    /// and how many will be. It is called some times for each pass over the store, on the thread
+    /// that opens it.
+    pub fn with_progress(mut self, told: impl Fn(&str, u64, u64) + Send + Sync + 'static) -> Self {
+        self.progress = Some(DeriveProgress(Arc::new(told)));
+        self
+    }
+}
+
+/// A function that is told how far a computation is; see [`DeriveOptions::with_progress`].
+#[derive(Clone)]
+pub struct DeriveProgress(Arc<Told>);
+
+type Told = dyn Fn(&str, u64, u64) + Send + Sync;
+
+impl DeriveProgress {
+    pub(crate) fn tell(&self, channel: &str, read: u64, of: u64) {
+        (self.0)(channel, read, of);
+    }
+}
+
+impl fmt::Debug for DeriveProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeriveProgress")
+    }
+}
+
+/// The same function, not one that does the same.
+impl PartialEq for DeriveProgress {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for DeriveProgress {}

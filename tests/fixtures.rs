@@ -120,7 +120,7 @@ fn check_batch(golden: &GoldenCase, root: &Path, batch: &ModelBatch) {
 fn every_case_equals_the_original_bit_for_bit_on_the_cpu() {
     let Some((root, cases)) = cases() else { return };
     let mut compared = 0;
-    for golden in cases.iter().filter(|g| !g.case.derived()) {
+    for golden in &cases {
         for store in 0..golden.case.stores.len() {
             compare(golden, &root, store, ReadMethod::default());
             compared += 1;
@@ -148,7 +148,7 @@ fn every_case_equals_the_original_by_every_way_of_reading() {
     let all = methods(&root.join("stores/A/flat_v2_none/OM4.zarr"));
     // The default has a test of its own.
     for io in all.into_iter().filter(|io| *io != ReadMethod::default()) {
-        for golden in cases.iter().filter(|g| !g.case.derived()) {
+        for golden in &cases {
             for store in 0..golden.case.stores.len() {
                 compare(golden, &root, store, io);
                 compared += 1;
@@ -169,7 +169,7 @@ fn every_case_and_store_through_the_device_lane_equals_the_cpu() {
     };
     let (mut compared, mut own_labels) = (0, 0);
     let (mut with_nan, mut with_infinities) = (BTreeSet::new(), BTreeSet::new());
-    for golden in cases.iter().filter(|g| !g.case.derived()) {
+    for golden in &cases {
         for store in 0..golden.case.stores.len() {
             let batcher = batcher(golden, &root, store, ReadMethod::default());
             let (loader, cpu) = batch(golden, &batcher, &Device::flex());
@@ -212,13 +212,4 @@ fn every_case_and_store_through_the_device_lane_equals_the_cpu() {
     println!("{compared} stores; NaN in {with_nan:?}, infinities in {with_infinities:?}");
     assert!(compared >= 90, "only {compared} stores compared");
     assert!(!with_nan.is_empty() && !with_infinities.is_empty() && own_labels > 0);
-}
-
-#[test]
-fn derived_channels_are_refused_by_name() {
-    let Some((root, cases)) = cases() else { return };
-    for GoldenCase { case, .. } in cases.iter().filter(|g| g.case.derived()) {
-        let error = case.open(&root, 0, ReadMethod::default()).err().unwrap();
-        assert!(error.to_string().contains("hfds_anomalies"), "{error}");
-    }
 }

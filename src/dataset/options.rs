@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::ocean::calendar::DateRange;
 use crate::ocean::channel::{Channel, check_channels};
 use crate::ocean::time::DEFAULT_GAP_FACTOR;
-use crate::options::{ReadMethod, Strictness};
+use crate::options::{DeriveOptions, ReadMethod, Strictness};
 use crate::plan::batch::Inputs;
 use crate::plan::window::WindowOptions;
 use crate::prepare::arithmetic::MaskOrder;
@@ -43,6 +43,9 @@ pub struct DatasetOptions {
     /// By which system calls chunks are read.
     #[serde(default)]
     pub io: ReadMethod,
+    /// How channels are derived that the store lacks (`hfds_anomalies`).
+    #[serde(default)]
+    pub derive: DeriveOptions,
 }
 
 fn default_gap_factor() -> f64 {
@@ -63,6 +66,7 @@ impl DatasetOptions {
             gap_factor: DEFAULT_GAP_FACTOR,
             strictness: Strictness::default(),
             io: ReadMethod::default(),
+            derive: DeriveOptions::default(),
         }
     }
 
@@ -105,6 +109,12 @@ impl DatasetOptions {
     /// Chooses by which system calls chunks are read.
     pub fn with_io(mut self, io: ReadMethod) -> Self {
         self.io = io;
+        self
+    }
+
+    /// Sets how channels are derived that the store lacks.
+    pub fn with_derive(mut self, derive: DeriveOptions) -> Self {
+        self.derive = derive;
         self
     }
 

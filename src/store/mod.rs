@@ -19,6 +19,7 @@ pub(crate) mod opening;
 pub(crate) mod options;
 pub(crate) mod plane_array;
 pub(crate) mod read;
+pub(crate) mod stamp;
 pub(crate) mod statistics;
 pub(crate) mod tasks;
 

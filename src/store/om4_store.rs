@@ -229,7 +229,7 @@ impl Store {
         }
     }
 
-    fn position(&self, channel: &Channel) -> Result<usize> {
+    pub(crate) fn position(&self, channel: &Channel) -> Result<usize> {
         let position = self.channels.iter().position(|c| c == channel);
         position.ok_or_else(|| {
             open::absent(&self.path, channel, self.channels.iter().map(Channel::name))

@@ -241,7 +241,7 @@ fn axes_by_extents(
 }
 
 /// Whether an array of this name could hold a channel, in any layout.
-fn may_hold(name: &str, channel: &Channel) -> bool {
+pub(crate) fn may_hold(name: &str, channel: &Channel) -> bool {
     let older = name
         .strip_prefix(channel.variable())
         .is_some_and(|rest| rest.starts_with("_lev_"));

@@ -1,8 +1,7 @@
 //! How a store is opened: how strict, which channels, and by which system calls.
 
 use crate::ocean::channel::Channel;
-use crate::options::ReadMethod;
-use crate::options::Strictness;
+use crate::options::{DeriveOptions, ReadMethod, Strictness};
 
 /// Options of [`Store::open`](crate::store::Store::open) and
 /// [`Statistics::open`](crate::store::Statistics::open).
@@ -25,6 +24,9 @@ pub struct OpenOptions {
     pub channels: Option<Vec<Channel>>,
     /// By which system calls chunks are read.
     pub io: ReadMethod,
+    /// How [`Ocean::open`](crate::dataset::Ocean::open) derives channels that the store lacks. A
+    /// [`Store`](crate::store::Store) has what is on disk, and takes no notice.
+    pub derive: DeriveOptions,
 }
 
 impl OpenOptions {
@@ -43,6 +45,12 @@ impl OpenOptions {
     /// The same options with another [`ReadMethod`].
     pub fn with_io(mut self, io: ReadMethod) -> Self {
         self.io = io;
+        self
+    }
+
+    /// The same options with other [`DeriveOptions`].
+    pub fn with_derive(mut self, derive: DeriveOptions) -> Self {
+        self.derive = derive;
         self
     }
 }

@@ -63,8 +63,10 @@ const TABLE: &[Row] = &[
     // Reading.
     row("zarr", &["error", "options"], &["blosc_src", "crc32c", "flate2", "io_uring", "libc", "lz4_flex", "memmap2", "rustix", "zarrs", "zstd"]),
     row("store", &["error", "sync", "options", "open_files", "threads", "ocean", "zarr"], &["base64", "rayon"]),
-    // Both together.
-    row("open", &["error", "ocean", "prepare", "dataset", "store"], &[]),
+    // Channels that follow from others: a source over a source.
+    row("derive", &["error", "ocean", "order", "host"], &[]),
+    // From paths to data sets.
+    row("open", &["error", "options", "ocean", "order", "prepare", "dataset", "store", "derive"], &[]),
     // Stores written, and all that helps tests of one's own.
     row("synth", &["error", "splitmix", "ocean", "zarr"], &["rayon", "zarrs"]),
     row("testing", &["error", "sync", "ocean", "prepare", "dataset", "host", "device"], &["burn", "burn_cubecl", "siphasher"]),

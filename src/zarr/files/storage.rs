@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use zarrs::storage::byte_range::{ByteRange, ByteRangeIterator, InvalidByteRangeError};
 use zarrs::storage::{
     Bytes, MaybeBytes, MaybeBytesIterator, ReadableStorageTraits, StorageError, StoreKey,
@@ -93,6 +94,14 @@ impl LocalStorage {
     pub(crate) fn size(&self, key: &str) -> io::Result<Option<u64>> {
         let metadata = pread::found(self.path_of(key)?.metadata())?;
         metadata.map(|m| pread::size_of_file(&m)).transpose()
+    }
+
+    /// Size of a value in bytes, and when it was changed; `None` when there is none.
+    pub(crate) fn changed(&self, key: &str) -> io::Result<Option<(u64, SystemTime)>> {
+        let metadata = pread::found(self.path_of(key)?.metadata())?;
+        metadata
+            .map(|m| Ok((pread::size_of_file(&m)?, m.modified()?)))
+            .transpose()
     }
 
     /// Reads a whole value into `buffer`, replacing what it held. On `Missing` the buffer is empty.

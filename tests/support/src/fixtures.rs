@@ -89,11 +89,6 @@ pub struct Expected {
 }
 
 impl Case {
-    /// Whether it has a channel that the original derives from others.
-    pub fn derived(&self) -> bool {
-        self.boundary.iter().any(|c| c == "hfds_anomalies")
-    }
-
     /// The windows.
     pub fn window(&self) -> WindowOptions {
         WindowOptions::default()
