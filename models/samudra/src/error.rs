@@ -97,6 +97,25 @@ pub enum Error {
     #[error("the weights do not fit the network: {0}")]
     WeightMismatch(WeightMismatch),
 
+    /// Weights hold a NaN or an infinity.
+    #[error(
+        "{name} has {bad} of {len} values that are not finite{}",
+        match others {
+            0 => String::new(),
+            n => format!(", and so have {n} other tensors"),
+        }
+    )]
+    NonFiniteWeights {
+        /// The first such tensor by name.
+        name: String,
+        /// Its values that are NaN or infinite.
+        bad: usize,
+        /// All its values.
+        len: usize,
+        /// Other tensors that hold such values.
+        others: usize,
+    },
+
     /// A gradient holds a NaN or an infinity.
     #[error("the total gradient norm is {norm}")]
     NonFiniteGradient {

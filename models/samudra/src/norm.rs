@@ -51,6 +51,9 @@ impl Norm {
 /// feeds the unbiased one, n / (n - 1) larger. Trained at coarse levels, where n is small, the
 /// two evaluate differently. In all else this is Burn's: statistics of the batch on an autodiff
 /// device while training is on, the running ones otherwise.
+///
+/// One value per channel (one sample, at a level of one cell) has no variance, unbiased it is 0 / 0:
+/// the running statistics stay as they were then. PyTorch refuses such a batch.
 #[derive(Module, Debug)]
 pub(crate) struct BatchNorm {
     gamma: Param<Tensor<1>>,
@@ -94,6 +97,9 @@ impl BatchNorm {
         let [batch, _, ny, nx] = x.dims();
         let n = (batch * ny * nx) as f64;
         let result = batch_norm_train(x, self.gamma.val(), self.beta.val(), EPSILON);
+        if n < 2.0 {
+            return result.output;
+        }
         let unbiased = result.variance.mul_scalar(n / (n - 1.0));
         follow(&self.running_mean, result.mean);
         follow(&self.running_var, unbiased);
@@ -174,6 +180,21 @@ mod tests {
         // (979 - 6 (55/6)^2) / 5; running = 0.9 + 0.1 of it.
         let expected = 0.9 + 0.1 * (979.0 - 55.0 * 55.0 / 6.0) / 5.0;
         assert!((seen[0] - expected as f32).abs() < 1e-4, "{seen:?}");
+    }
+
+    #[test]
+    fn one_value_per_channel_leaves_the_running_statistics() {
+        let device = Device::flex().autodiff();
+        let norm = BatchNorm::new(&Init::new(0, &device), 2);
+        let state = || [&norm.running_mean, &norm.running_var].map(|s| vec(s.value_sync()));
+        let one = Tensor::<4>::from_data([[[[3.0]], [[-7.0]]]], &device);
+        let output = vec(norm.forward(one));
+        assert_eq!(output, [0.0, 0.0], "what beta says");
+        assert_eq!(state(), [vec![0.0, 0.0], vec![1.0, 1.0]]);
+        // Two values have a variance: (3 - 5)^2 + (7 - 5)^2 over 1.
+        let two = Tensor::<4>::from_data([[[[3.0, 7.0]], [[1.0, 1.0]]]], &device);
+        norm.forward(two);
+        assert_eq!(state(), [vec![0.5, 0.1], vec![0.9 + 0.8, 0.9]]);
     }
 
     #[test]

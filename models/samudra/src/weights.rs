@@ -16,7 +16,7 @@ use crate::state_walk::{Constant, Slot};
 ///
 /// Names and shapes are the original's: kernels `(out, in, y, x)`, linear layers `(out, in)`,
 /// buffers under their own names.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StateDict {
     tensors: BTreeMap<String, TensorData>,
 }
@@ -110,6 +110,27 @@ impl StateDict {
         Ok(std::fs::write(path, safetensors::serialize(views, None)?)?)
     }
 
+    /// Refuses NaN and infinities: a network that holds one predicts nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NonFiniteWeights`] with the first tensor's name.
+    pub fn check_finite(&self) -> Result<()> {
+        let bad = self
+            .iter()
+            .map(|(name, data)| (name, data, non_finite(data)));
+        let mut bad = bad.filter(|(_, _, count)| *count > 0);
+        match bad.next() {
+            None => Ok(()),
+            Some((name, data, count)) => Err(Error::NonFiniteWeights {
+                name: name.to_owned(),
+                bad: count,
+                len: data.num_elements(),
+                others: bad.count(),
+            }),
+        }
+    }
+
     /// The tensor of a name.
     pub fn get(&self, name: &str) -> Option<&TensorData> {
         self.tensors.get(name)
@@ -138,6 +159,15 @@ impl StateDict {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.tensors.is_empty()
+    }
+}
+
+/// Values that are NaN or infinite.
+fn non_finite(data: &TensorData) -> usize {
+    match data.as_slice::<f32>() {
+        Ok(values) => values.iter().filter(|v| !v.is_finite()).count(),
+        Err(_) if data.dtype().is_float() => data.iter::<f64>().filter(|v| !v.is_finite()).count(),
+        Err(_) => 0,
     }
 }
 
@@ -268,6 +298,28 @@ fn objection(slot: &Slot<'_>, data: &TensorData, dict: &StateDict) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_that_are_not_finite_are_named() {
+        let mut dict = StateDict::default();
+        let mut put = |name: &str, values: Vec<f32>| {
+            let shape = [values.len()];
+            dict.insert(name, TensorData::new(values, shape));
+            dict.check_finite().map_err(|error| error.to_string())
+        };
+        assert_eq!(put("a.weight", vec![1.0, -2.0]), Ok(()));
+        let named = "d.bias has 2 of 3 values that are not finite";
+        let values = vec![f32::NAN, 0.0, f32::NEG_INFINITY];
+        assert_eq!(put("d.bias", values), Err(named.to_owned()));
+        let both = put("e", vec![f32::INFINITY]).unwrap_err();
+        assert_eq!(both, format!("{named}, and so have 1 other tensors"));
+        dict.remove("d.bias");
+        dict.remove("e");
+        dict.insert("count", TensorData::new(vec![i64::MAX], [0; 0]));
+        assert!(dict.check_finite().is_ok());
+        dict.insert("wide", TensorData::new(vec![f64::NAN], [1]));
+        assert!(dict.check_finite().is_err());
+    }
 
     #[test]
     fn any_name_comes_back_and_an_unknown_type_is_refused() {

@@ -1,6 +1,7 @@
 //! The program `samudra_train`: command line in, exit code out.
 
 use crate::options::Options;
+use crate::output::note;
 use crate::run::run;
 use crate::signals::{Stop, exit_code};
 use clap::Parser;
@@ -19,7 +20,7 @@ pub fn main() -> anyhow::Result<ExitCode> {
         Ok(outcome) => outcome,
         Err(error) => match exit_code(&error) {
             Some(code) => {
-                eprintln!("{error:#}");
+                note(&format!("{error:#}"));
                 return Ok(ExitCode::from(code));
             }
             None => return Err(error),
@@ -30,7 +31,9 @@ pub fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let unskilled = unskilled.join(", ");
-    eprintln!("persistence is at least as good at lead 1 for {unskilled}");
+    note(&format!(
+        "persistence is at least as good at lead 1 for {unskilled}"
+    ));
     // The small ocean can be learned: there it is a failure.
     Ok(if outcome.demo {
         ExitCode::FAILURE

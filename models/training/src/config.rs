@@ -47,6 +47,8 @@ pub struct RunConfig {
     pub prefetch: usize,
     /// Threads that read and decode.
     pub readers: usize,
+    /// Whether missing chunks and unusable statistics are taken with a warning.
+    pub lenient: bool,
     /// Which of `world` processes this is, from 0.
     pub rank: usize,
     /// Number of processes.
@@ -54,14 +56,16 @@ pub struct RunConfig {
 }
 
 impl RunConfig {
-    /// All that decides what is learned. Where the store lies, the device and how it is read do not.
+    /// All that decides what is learned. Where the store lies, the device and how it is read do not. Nor
+    /// does being lenient: without it a run learns the same or ends.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
     pub fn recipe(&self) -> Result<Recipe> {
         let config = serde_json::to_value(self)?;
         let fields = config.as_object().into_iter().flatten();
-        let decides = |key: &str| !["data", "device", "prefetch", "readers"].contains(&key);
+        let incidental = ["data", "device", "prefetch", "readers", "lenient"];
+        let decides = |key: &str| !incidental.contains(&key);
         let kept = fields.filter(|(key, _)| decides(key));
         Ok(kept.map(|(k, v)| (k.clone(), v.to_string())).collect())
     }

@@ -5,8 +5,9 @@ use anyhow::{Context, Result, bail, ensure};
 use burn::tensor::Device;
 use burn_om4::{
     Channel, DatasetOptions, DateRange, OceanDataset, OceanLoader, Om4Paths, Order, PRESETS,
-    PrefetchOptions, ReadMethod, WindowOptions, preset,
+    PrefetchOptions, ReadMethod, Strictness, WindowOptions, preset,
 };
+use std::collections::HashSet;
 use std::path::Path;
 
 /// What to learn: a store, its channels, and its days.
@@ -26,6 +27,8 @@ pub struct Task {
     pub val_time: DateRange,
     /// How chunks are read.
     pub io: ReadMethod,
+    /// What to do about missing chunks and unusable statistics.
+    pub strictness: Strictness,
 }
 
 /// What a task takes where the options are silent.
@@ -68,12 +71,17 @@ impl Task {
             .with_history(options.history)
             .with_steps(options.steps)
             .with_stride(options.stride);
+        let strictness = match options.lenient {
+            true => Strictness::Lenient,
+            false => Strictness::Strict,
+        };
         let times = match (options.train_time, options.val_time, defaults.times) {
             (Some(train), Some(val), _) => [train, val],
             (None, None, Some([train, val])) => [train.parse()?, val.parse()?],
             (None, None, None) => {
                 let all = DatasetOptions::new(prognostic.clone(), boundary.clone())
-                    .with_window(window.clone());
+                    .with_window(window.clone())
+                    .with_strictness(strictness);
                 cut(&OceanDataset::open(&paths, &all)?)?
             }
             _ => bail!("give both --train-time and --val-time, or neither"),
@@ -87,6 +95,7 @@ impl Task {
             train_time,
             val_time,
             io: options.io,
+            strictness,
         })
     }
 
@@ -94,7 +103,8 @@ impl Task {
         let options = DatasetOptions::new(self.prognostic.clone(), self.boundary.clone())
             .with_window(self.window.clone())
             .with_time(time)
-            .with_io(self.io);
+            .with_io(self.io)
+            .with_strictness(self.strictness);
         Ok(OceanDataset::open(&self.paths, &options)?)
     }
 }
@@ -144,6 +154,25 @@ impl Loaders {
         let validation = loader(task.val_time, Order::Sequential, 0, 1)
             .with_context(|| format!("windows to validate on, {}", task.val_time))?;
         Ok(Self { train, validation })
+    }
+
+    /// What is odd about the stores, and what makes the loaders slower than they could be; each once.
+    ///
+    /// # Errors
+    /// The first batch cannot be planned.
+    pub fn warnings(&self) -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        for (what, loader) in [("training", &self.train), ("validation", &self.validation)] {
+            all.extend(loader.batcher().dataset().warnings().map(str::to_owned));
+            let slow = loader.warnings()?;
+            all.extend(
+                slow.into_iter()
+                    .map(|warning| format!("{what} loader: {warning}")),
+            );
+        }
+        let mut seen = HashSet::new();
+        all.retain(|warning| seen.insert(warning.clone()));
+        Ok(all)
     }
 }
 

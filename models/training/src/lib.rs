@@ -4,11 +4,11 @@
 //! from [`burn_om4`], networks and losses from [`samudra`]; what is here joins them.
 //!
 //! ```text
-//!  options --> data --------> epochs ----------------------------> report
-//!  (command    (loaders to    (trainer: one optimiser step          (JSON and a table)
-//!   line)       train and      score: RMSE beside persistence      pictures
-//!               to validate)   checkpoint: everything to go on)    (maps and curves)
-//!               network
+//!  options --> data --------> epochs ----------------------------> weights
+//!  (command    (loaders to    (trainer: one optimiser step         report
+//!   line)       train and      score: RMSE beside persistence      (JSON and a table)
+//!               to validate)   checkpoint: everything to go on)    pictures
+//!               network                                            (maps and curves)
 //!               (fitted to the grid)
 //! ```
 //!
@@ -44,15 +44,21 @@
 
 #![warn(missing_docs)]
 
+mod before;
+mod blame;
 pub mod checkpoint;
 pub mod command;
 pub mod config;
 pub mod data;
 pub mod demo;
 pub mod epochs;
+mod facts;
+mod files;
+mod floats;
 pub mod network;
 pub mod optimiser;
 pub mod options;
+pub mod output;
 pub mod pictures;
 pub mod plots;
 mod progress;

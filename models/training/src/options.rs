@@ -1,6 +1,7 @@
 //! The options of a run, as the command line gives them.
 
 use crate::network::Size;
+use crate::output::Voice;
 use crate::ranks::Rank;
 use anyhow::Result;
 use burn_om4::{Channel, DateRange, DeviceChoice, ReadMethod, parse_channels};
@@ -89,6 +90,11 @@ pub struct Options {
     #[arg(long, value_name = "METHOD", default_value_t = ReadMethod::default())]
     pub io: ReadMethod,
 
+    /// Take missing chunks as their fill value and unusable statistics with a warning, where without
+    /// this both are errors.
+    #[arg(long)]
+    pub lenient: bool,
+
     /// Steps from one checkpoint to the next [default: one when told to stop by SIGTERM or SIGUSR1].
     #[arg(long, value_name = "N")]
     pub save_every: Option<NonZeroUsize>,
@@ -96,6 +102,11 @@ pub struct Options {
     /// Go on from the newest checkpoint in the --out folder; from the beginning if there is none.
     #[arg(long)]
     pub resume: bool,
+
+    /// With --resume, lets --epochs be more than the checkpoint's run had planned, finished or not. The
+    /// learning rate goes on along the half cosine of the longer plan, so it rises where it goes on.
+    #[arg(long, requires = "resume", requires = "epochs")]
+    pub extend: bool,
 
     /// Which of --world processes this is, from 0: it takes its share of the training batches, trains
     /// a network of its own (no gradients are exchanged) and writes to its own folder inside --out
@@ -119,16 +130,36 @@ pub struct Options {
     /// chrome://tracing and Perfetto; also when the run is told to stop or fails.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+
+    /// Print warnings and failures alone.
+    #[arg(long, short)]
+    pub quiet: bool,
+
+    /// What is odd about the options and the environment.
+    #[arg(skip)]
+    pub warnings: Vec<String>,
 }
 
 impl Options {
+    /// Whether to tell how it goes.
+    pub fn voice(&self) -> Voice {
+        match self.quiet {
+            true => Voice::Quiet,
+            false => Voice::Talking,
+        }
+    }
+
     /// With the rank and the world that the options or else the environment (`variable`) say, and a
     /// folder and files of its own for each of several ranks.
     ///
     /// # Errors
     /// Half an answer, no number, or a rank that is not below the world.
     pub fn of_rank(mut self, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let Rank { rank, world } = Rank::find(self.rank, self.world, variable)?;
+        let found = Rank::find(self.rank, self.world, &variable)?;
+        let Rank { rank, world } = found;
+        if self.rank.is_none() {
+            self.warnings.extend(found.alone(&variable));
+        }
         (self.rank, self.world) = (Some(rank), Some(world));
         if world > 1 {
             self.out = self.out.join(format!("rank-{rank}"));

@@ -1,41 +1,49 @@
 //! A bar on stderr, where that is a terminal; lines there in any case.
 
+use crate::output::Voice;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Progress of one activity.
-pub(crate) struct Progress(ProgressBar);
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    voice: Voice,
+}
 
 impl Progress {
     /// `what` in `total` steps.
-    pub(crate) fn new(what: &str, total: u64) -> Self {
+    pub(crate) fn new(what: &str, total: u64, voice: Voice) -> Self {
         let style = ProgressStyle::with_template(
             "{prefix} {wide_bar:.cyan/dim} {pos}/{len} {msg} ({eta} left)",
         );
-        let bar = ProgressBar::new(total).with_prefix(what.to_owned());
-        Self(match style {
+        let bar = match voice {
+            Voice::Talking => ProgressBar::new(total).with_prefix(what.to_owned()),
+            Voice::Quiet => ProgressBar::hidden(),
+        };
+        let bar = match style {
             Ok(style) => bar.with_style(style),
             Err(_) => bar,
-        })
+        };
+        Self { bar, voice }
     }
 
     /// One step on.
     pub(crate) fn step(&self, message: &str) {
-        self.0.set_message(message.to_owned());
-        self.0.inc(1);
+        self.bar.set_message(message.to_owned());
+        self.bar.inc(1);
     }
 
     /// At a step.
     pub(crate) fn at(&self, step: u64) {
-        self.0.set_position(step);
+        self.bar.set_position(step);
     }
 
     /// A line that stays, above the bar.
     pub(crate) fn line(&self, text: &str) {
-        self.0.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| self.voice.aside(text));
     }
 
     /// Removes the bar.
     pub(crate) fn finish(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

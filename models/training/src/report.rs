@@ -1,7 +1,8 @@
 //! The report: `report.json`, and a table for people.
 
-use crate::score::Scores;
-use anyhow::{Context, Result};
+use crate::files;
+use crate::score::{Scores, Weighting};
+use anyhow::Result;
 use burn_om4::host::HostPoolState;
 use burn_om4::{BatchContext, LoaderCounters, OceanLoader};
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,14 @@ pub struct Report<C: Serialize> {
     pub validation: Vec<ChannelSkill>,
     /// Windows that `validation` averages over.
     pub validation_windows: usize,
+    /// What counts a cell in `validation`.
+    pub weighting: Weighting,
     /// One entry per epoch.
     pub epochs: Vec<EpochRecord>,
+    /// How the plan was made longer, oldest first.
+    pub extensions: Vec<Extension>,
+    /// What was odd without being an error, as it was printed.
+    pub warnings: Vec<String>,
     /// What was asked for, defaults filled in.
     pub config: C,
     /// What the loaders did.
@@ -35,9 +42,25 @@ pub struct ChannelSkill {
     /// Of the errors, where the store says it.
     pub unit: Option<String>,
     /// Root mean square errors of the network.
+    #[serde(with = "crate::floats::list")]
     pub rmse: Vec<f64>,
     /// The same for "as at the start".
+    #[serde(with = "crate::floats::list")]
     pub persistence: Vec<f64>,
+    /// The first of `rmse` over the first of `persistence`; none where that makes no error.
+    #[serde(with = "crate::floats::maybe")]
+    pub ratio: Option<f64>,
+}
+
+/// More epochs than were planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extension {
+    /// Optimiser steps until then.
+    pub step: usize,
+    /// Epochs that were planned.
+    pub planned: usize,
+    /// Epochs that are planned since.
+    pub epochs: usize,
 }
 
 /// An epoch in numbers.
@@ -48,12 +71,16 @@ pub struct EpochRecord {
     /// Optimiser steps until its end.
     pub steps: usize,
     /// Mean over the epoch's batches.
+    #[serde(with = "crate::floats")]
     pub train_loss: f64,
-    /// Error at lead 1 over persistence's, mean over channels.
-    pub validation_ratio: f64,
+    /// Error at lead 1 over persistence's, mean over the channels that have such a ratio.
+    #[serde(with = "crate::floats::maybe")]
+    pub validation_ratio: Option<f64>,
     /// Of the next step.
+    #[serde(with = "crate::floats")]
     pub learning_rate: f64,
     /// Training and validation, by the process that ended the epoch.
+    #[serde(with = "crate::floats")]
     pub seconds: f64,
 }
 
@@ -99,15 +126,16 @@ pub fn skills(scores: &Scores, context: &BatchContext) -> Vec<ChannelSkill> {
             unit: context.unit(c).map(str::to_owned),
             rmse: scores.model(c),
             persistence: scores.persistence(c),
+            ratio: scores.ratio_of(c),
         })
         .collect()
 }
 
 impl<C: Serialize> Report<C> {
     /// Channels that persistence predicts at least as well at lead 1; those whose error is not a
-    /// number are among them.
+    /// number are among them, but not those without a cell that counts.
     pub fn unskilled(&self) -> Vec<&str> {
-        let better = |s: &&ChannelSkill| s.rmse[0] < s.persistence[0];
+        let better = |s: &&ChannelSkill| s.rmse[0] < s.persistence[0] || s.persistence[0].is_nan();
         let unskilled = self.validation.iter().filter(|s| !better(s));
         unskilled.map(|s| s.name.as_str()).collect()
     }
@@ -117,8 +145,8 @@ impl<C: Serialize> Report<C> {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        files::put(path, |to| Ok(std::fs::write(to, text)?))
     }
 }
 
@@ -150,7 +178,7 @@ pub fn table(skills: &[ChannelSkill]) -> String {
                 (lead + 1).to_string(),
                 number(rmse),
                 number(held),
-                format!("{:.0} %", 100.0 * rmse / held),
+                share(rmse, held),
             ]);
         }
     }
@@ -171,6 +199,14 @@ pub fn table(skills: &[ChannelSkill]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// An error as a share of another, where that is one.
+fn share(rmse: f64, held: f64) -> String {
+    match rmse / held {
+        ratio if ratio.is_finite() => format!("{:.0} %", 100.0 * ratio),
+        _ => "-".into(),
+    }
 }
 
 /// Three significant places or more.

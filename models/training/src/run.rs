@@ -1,23 +1,28 @@
 //! A run from options to report.
 
+use crate::before;
 use crate::checkpoint::Checkpoints;
 use crate::config::RunConfig;
-use crate::data::{Defaults, Loaders, PUBLISHED, Task, describe};
+use crate::data::{Defaults, Loaders, PUBLISHED, Task};
 use crate::demo;
-use crate::epochs::{CheckpointPolicy, train};
+use crate::epochs::{CheckpointPolicy, Trained, train};
+use crate::facts::facts;
+use crate::files;
 use crate::network::{self, Size};
 use crate::options::Options;
+use crate::output::{Voice, note};
 use crate::pictures;
 use crate::progress::Progress;
-use crate::report::{LoaderReport, Loading, Report, loader_summary, skills, table};
+use crate::report::{ChannelSkill, LoaderReport, Loading, Report, loader_summary, skills, table};
 use crate::signals::Stop;
-use anyhow::{Context, Result, ensure};
+use crate::trainer::write_weights;
+use anyhow::{Result, ensure};
 use burn::module::Module;
 use burn::tensor::Device;
 use burn_om4::Timeline;
 use samudra::Samudra;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Where the small ocean is kept.
@@ -40,46 +45,61 @@ pub struct Outcome {
 /// Trains, validates, and writes report, maps and weights.
 ///
 /// # Errors
-/// Whatever cannot be opened, read, trained or written;
+/// Whatever cannot be opened, read, trained or written: before the first step where that can tell;
 /// [`Interrupted`](crate::signals::Interrupted) when told to stop.
 pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
     let options = &options.clone().of_rank(|name| std::env::var(name).ok())?;
     if let Some(readers) = options.readers {
         burn_om4::store::set_reader_threads(readers)?;
     }
+    let voice = options.voice();
     let device = options.device.open()?;
     let task = match &options.data {
         Some(dir) => Task::new(dir, options, &PUBLISHED)?,
-        None => Task::new(demo_store()?, options, &SMALL_OCEAN)?,
+        None => Task::new(demo_store(voice)?, options, &SMALL_OCEAN)?,
     };
     let mut loaders = Loaders::open(&task, options, &device)?;
-    let trace = options.trace.as_deref().map(Trace::to).transpose()?;
+    let trace = options.trace.as_deref().map(Trace::to);
     if let Some(Trace { timeline, .. }) = &trace {
         loaders.train = loaders.train.with_timeline(timeline);
     }
     let (network, config) = prepare(&task, &loaders, options, &device)?;
-    println!("{}", facts(&task, &loaders, &config)?);
+    voice.say(&facts(&task, &loaders, &config)?);
+    before::check_files(options)?;
+    let (weighting, odd) = before::try_validation(&network, &loaders.validation, &device)?;
+    let mut warnings = [&options.warnings[..], &loaders.warnings()?, &odd].concat();
+    warnings.extend(before::single_values(&config.network, &loaders));
+    warnings.iter().for_each(|warning| warn(warning));
 
-    std::fs::create_dir_all(&options.out)
-        .with_context(|| format!("creating {}", options.out.display()))?;
     let started = Instant::now();
     let policy = CheckpointPolicy {
         checkpoints: Checkpoints::of(&options.out),
         every: options.save_every.map(NonZeroUsize::get),
         resume: options.resume,
+        extend: options.extend,
         stop: stop.clone(),
     };
-    let trained = train(network, loaders, &config, &device, &policy);
-    let trained = match &trace {
-        Some(trace) => trace.written_after(trained)?,
-        None => trained?,
+    let trained = match train(network, loaders, &config, &device, &policy, voice) {
+        Ok(trained) => trained,
+        Err(error) => {
+            // The trace of a run that stopped is of use, too; the first failure is the one to return.
+            if let Some(Err(second)) = trace.as_ref().map(Trace::write) {
+                note(&format!("{second:#}"));
+            }
+            return Err(error);
+        }
     };
     let loaders = &trained.loaders;
     let context = loaders.validation.batcher().dataset().context(0);
+    let validation = skills(&trained.scores, context);
+    warnings.extend(without_ratio(&validation));
     let report = Report {
-        validation: skills(&trained.scores, context),
+        validation,
         validation_windows: trained.scores.windows(),
-        epochs: trained.epochs,
+        weighting,
+        epochs: trained.epochs.clone(),
+        extensions: trained.extensions.clone(),
+        warnings,
         config,
         loader: LoaderReport {
             train: Loading::of(&loaders.train),
@@ -87,24 +107,77 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
         },
         seconds: started.elapsed().as_secs_f64(),
     };
-    print!("\n{}", table(&report.validation));
-    println!("\n{}", loader_summary(&report.loader));
-    let pictures = pictures::draw(&trained.network, &loaders.validation, &report, options)?;
-    let weights = options.out.join("samudra.safetensors");
-    trained.network.state_dict().write_safetensors(&weights)?;
-    let path = options
-        .report
-        .clone()
-        .unwrap_or_else(|| options.out.join("report.json"));
-    report.write(&path)?;
-    let written = [&weights, &path].into_iter().chain(&options.trace);
-    for file in pictures.iter().chain(written) {
-        println!("wrote {}", file.display());
-    }
+    write(&trained, &report, options, trace.as_ref())?;
     Ok(Outcome {
         report,
         demo: options.data.is_none(),
     })
+}
+
+fn warn(text: &str) {
+    note(&format!("warning: {text}"));
+}
+
+/// Channels whose validation error has nothing to be compared with. Said once training has shown it.
+fn without_ratio(skills: &[ChannelSkill]) -> Option<String> {
+    let still = |s: &&ChannelSkill| s.ratio.is_none() && s.persistence[0] == 0.0;
+    let still: Vec<&str> = skills
+        .iter()
+        .filter(still)
+        .map(|s| s.name.as_str())
+        .collect();
+    let warning = (!still.is_empty()).then(|| {
+        format!(
+            "persistence makes no error at lead 1 for {}: there is no ratio to it, and the mean over \
+             channels leaves it out",
+            still.join(", ")
+        )
+    })?;
+    warn(&warning);
+    Some(warning)
+}
+
+/// Writes what a run leaves, weights first. One file that cannot be written keeps none of the others from
+/// being so.
+fn write(
+    trained: &Trained,
+    report: &Report<RunConfig>,
+    options: &Options,
+    trace: Option<&Trace>,
+) -> Result<()> {
+    let mut failures = Vec::new();
+    let mut files = Vec::new();
+    let mut done = |result: Result<Vec<PathBuf>>| match result {
+        Ok(written) => files.extend(written),
+        Err(error) => failures.push(error),
+    };
+    let weights = options.out.join("samudra.safetensors");
+    let written = files::put(&weights, |to| write_weights(&trained.network, to));
+    done(written.map(|()| vec![weights]));
+    let default = || options.out.join("report.json");
+    let path = options.report.clone().unwrap_or_else(default);
+    done(report.write(&path).map(|()| vec![path]));
+    if let Some(trace) = trace {
+        done(trace.write().map(|()| vec![trace.file.to_owned()]));
+    }
+    done(pictures::draw(
+        &trained.network,
+        &trained.loaders.validation,
+        report,
+        options,
+    ));
+    let voice = options.voice();
+    voice.say(&format!("\n{}", table(&report.validation)));
+    voice.say(&loader_summary(&report.loader));
+    for file in files {
+        voice.say(&format!("wrote {}", file.display()));
+    }
+    let mut failures = failures.into_iter();
+    let Some(first) = failures.next() else {
+        return Ok(());
+    };
+    failures.for_each(|other| note(&format!("{other:#}")));
+    Err(first.context("the training is done, but not all of its files are written"))
 }
 
 /// A timeline, and the file it is for.
@@ -114,26 +187,14 @@ struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    /// Starts now. A file that cannot be written is found out here and not at the end.
-    fn to(file: &'a Path) -> Result<Self> {
+    /// Starts now.
+    fn to(file: &'a Path) -> Self {
         let timeline = Timeline::start();
-        timeline.write(file)?;
-        Ok(Self { timeline, file })
+        Self { timeline, file }
     }
 
-    /// Writes the file whatever came of the work: the trace of a run that stopped is of use, too.
-    fn written_after<T>(&self, work: Result<T>) -> Result<T> {
-        match (work, self.timeline.write(self.file)) {
-            (Ok(done), Ok(())) => Ok(done),
-            (Ok(_), Err(error)) => Err(error.into()),
-            (Err(error), written) => {
-                // The first failure is the one to return.
-                if let Err(second) = written {
-                    eprintln!("{second:#}");
-                }
-                Err(error)
-            }
-        }
+    fn write(&self) -> Result<()> {
+        files::put(self.file, |to| Ok(self.timeline.write(to)?))
     }
 }
 
@@ -145,9 +206,9 @@ const SMALL_OCEAN: Defaults = Defaults {
 };
 
 /// Writes the small ocean unless it is there.
-fn demo_store() -> Result<&'static Path> {
+fn demo_store(voice: Voice) -> Result<&'static Path> {
     let dir = Path::new(DEMO);
-    let progress = Progress::new("making an ocean", 100);
+    let progress = Progress::new("making an ocean", 100, voice);
     demo::write_demo(dir, |done| progress.at((100.0 * done) as u64))?;
     progress.finish();
     Ok(dir)
@@ -191,84 +252,14 @@ fn prepare(
         device: format!("{device:?}"),
         prefetch: options.prefetch,
         readers: burn_om4::store::reader_threads()?,
+        lenient: options.lenient,
         rank: options.rank.unwrap_or(0),
         world: options.world.unwrap_or(1),
     };
     ensure!(config.epochs > 0, "--epochs must be at least 1");
-    ensure!(config.lr > 0.0, "--lr must be above 0");
+    ensure!(
+        config.lr > 0.0 && config.lr.is_finite(),
+        "--lr must be above 0 and finite"
+    );
     Ok((built, config))
-}
-
-/// A few lines on what is about to happen.
-fn facts(task: &Task, loaders: &Loaders, config: &RunConfig) -> Result<String> {
-    let dataset = loaders.train.batcher().dataset();
-    let context = dataset.context(0);
-    let (time, shape) = (context.time(), context.shape());
-    let first = loaders.train.schedule().epoch(0).batch(0);
-    let windows: Vec<_> = first
-        .iter()
-        .filter_map(|i| dataset.window(*i as usize))
-        .collect();
-    let plan = dataset.plan(&windows)?;
-    let validation = loaders.validation.batcher().dataset().windows();
-    let (shown, unique) = (plan.touched_planes(), plan.unique_planes());
-    let fewer = match shown > unique {
-        true => format!(" ({:.1} times fewer)", shown as f64 / unique as f64),
-        false => String::new(),
-    };
-    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let lines = [
-        (
-            "store",
-            format!(
-                "{}, {} x {} cells, {} rows from {} to {}",
-                task.paths.data.display(),
-                shape.ny,
-                shape.nx,
-                time.len(),
-                time.date(0),
-                time.date(time.len() - 1),
-            ),
-        ),
-        ("predicted", describe(&task.prognostic)),
-        ("given", describe(&task.boundary)),
-        (
-            "windows",
-            format!(
-                "{} in and out, {}, stride {}: {} in {}, {validation} to validate in {}",
-                plural(config.history + 1, "time"),
-                plural(config.steps, "step"),
-                config.stride,
-                dataset.windows(),
-                task.train_time,
-                task.val_time,
-            ),
-        ),
-        (
-            "batches",
-            format!(
-                "{} of {}; the first shows {shown} planes and reads {unique}{fewer}",
-                loaders.train.batches(),
-                plural(config.batch_size, "window"),
-            ),
-        ),
-        (
-            "network",
-            format!(
-                "widths {:?}, {} parameters, on {}",
-                config.network.widths, config.parameters, config.device,
-            ),
-        ),
-        (
-            "recipe",
-            format!(
-                "{}, learning rate {}, seed {}",
-                plural(config.epochs, "epoch"),
-                config.lr,
-                config.seed,
-            ),
-        ),
-    ];
-    let lines = lines.map(|(what, text)| format!("{what:<10} {text}"));
-    Ok(lines.join("\n"))
 }

@@ -1,10 +1,12 @@
 //! How good a forecast is: area-weighted root mean square errors, beside persistence.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn_om4::ocean::{AreaSource, CellAreaWeights, Grid};
 use burn_om4::{BatchContext, ModelBatch, OceanLoader};
 use samudra::{Rollout, Samudra};
+use serde::Serialize;
 
 /// Mean squared errors of every channel and lead, over all windows seen, in physical units.
 ///
@@ -35,10 +37,26 @@ impl Scores {
         self.roots(&self.persistence, channel)
     }
 
-    /// Error at lead 1 over persistence's, averaged over channels: below 1 the network has skill.
-    pub fn ratio(&self) -> f64 {
-        let ratio = |c| self.model(c)[0] / self.persistence(c)[0];
-        (0..self.channels).map(ratio).sum::<f64>() / self.channels as f64
+    /// Error at lead 1 over persistence's. A channel has none where persistence makes no error, as with
+    /// ice that is nowhere, all through validation, or where no cell counts.
+    pub fn ratio_of(&self, channel: usize) -> Option<f64> {
+        let persistence = self.persistence(channel)[0];
+        let some = self.weight[channel] > 0.0 && persistence != 0.0;
+        some.then(|| self.model(channel)[0] / persistence)
+    }
+
+    /// The mean of [`ratio_of`](Self::ratio_of) over the channels that have one: below 1 the network has
+    /// skill.
+    pub fn ratio(&self) -> Option<f64> {
+        let ratios: Vec<f64> = (0..self.channels)
+            .filter_map(|c| self.ratio_of(c))
+            .collect();
+        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
+    }
+
+    /// Whether the network predicted numbers wherever a cell counts.
+    pub fn finite(&self) -> bool {
+        self.model.iter().flatten().all(|sum| sum.is_finite())
     }
 
     /// Windows scored.
@@ -63,13 +81,62 @@ pub struct Scorer {
     scale: Vec<f64>,
 }
 
+/// What counts a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weighting {
+    /// Its area, as the store says it.
+    CellArea,
+    /// The cosine of its latitude.
+    CosLatitude,
+    /// As much as any other: the store has neither areas nor latitudes.
+    None,
+}
+
+/// Weight of each cell, `(y, x)` in C order, never negative.
+fn cell_weights(grid: &Grid) -> Result<(Vec<f64>, Weighting)> {
+    let known = grid.cell_area().is_some() || grid.latitude().is_some();
+    if !known {
+        return Ok((vec![1.0; grid.ny() * grid.nx()], Weighting::None));
+    }
+    let CellAreaWeights { weights, source } = grid.cell_area_weights()?;
+    let source = match source {
+        AreaSource::CellArea => Weighting::CellArea,
+        AreaSource::CosLatitude => Weighting::CosLatitude,
+    };
+    Ok((weights, source))
+}
+
+/// How the cells of a store are weighted, and which of its channels have no error at all: to be known
+/// before training.
+///
+/// # Errors
+/// A channel none of whose ocean cells has an area.
+pub fn weighting(context: &BatchContext) -> Result<(Weighting, Vec<String>)> {
+    let (area, weighting) = cell_weights(context.grid())?;
+    let mut dry = Vec::new();
+    for (c, channel) in context.prognostic().iter().enumerate() {
+        let wet = context.constants(c).wet.as_slice();
+        let mut cells = area.iter().zip(wet).filter(|(_, wet)| **wet).peekable();
+        if cells.peek().is_none() {
+            dry.push(channel.name().to_owned());
+            continue;
+        }
+        ensure!(
+            cells.any(|(area, _)| *area > 0.0),
+            "the error of a forecast needs areas of cells: those of {channel}'s ocean cells are all 0"
+        );
+    }
+    Ok((weighting, dry))
+}
+
 impl Scorer {
     /// For batches of this context, on `device`.
     ///
     /// # Errors
-    /// The store has neither cell areas nor latitudes.
+    /// None beside those of the grid, which were met when the store was opened.
     pub fn new(context: &BatchContext, device: &Device) -> Result<Self> {
-        let area = context.grid().cell_area_weights()?.weights;
+        let (area, _) = cell_weights(context.grid())?;
         let largest = area.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         let channels = context.prognostic().len();
         let window = context.window();
@@ -167,7 +234,7 @@ impl Scorer {
 /// Scores `network` on every window of `loader`.
 ///
 /// # Errors
-/// A failed read, or a store without cell areas.
+/// A failed read.
 pub fn validate(network: &Samudra, loader: &OceanLoader, device: &Device) -> Result<Scores> {
     let context = loader.batcher().dataset().context(0);
     let mut scorer = Scorer::new(context, &device.clone().inner())?;

@@ -4,13 +4,14 @@
 //!  batch --> rollout --> mean squared error --> gradients --> clip to norm 1 --> Adam --> average
 //! ```
 
+use crate::blame::Extreme;
 use crate::optimiser::adam;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use burn::module::{Module, ModuleMapper, Param, ParamId};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::Tensor;
 use burn_om4::ModelBatch;
-use samudra::{CosineSchedule, Ema, Loss, RolloutStep, Samudra, clip_total_norm};
+use samudra::{CosineSchedule, Ema, Loss, RolloutStep, Samudra, StateDict, clip_total_norm};
 use std::path::{Path, PathBuf};
 
 /// The recipe's bound on the norm of all gradients together.
@@ -44,17 +45,10 @@ impl Trainer {
     /// Learns from a batch, and returns its loss.
     ///
     /// # Errors
-    /// A loss or a gradient that is not finite; the network is as before then.
+    /// A loss or a gradient that is not finite, with the value of the batch that made it so, or with the
+    /// learning rate where there is none; the network is as before then.
     pub fn step(&mut self, batch: &ModelBatch) -> Result<f32> {
         let rate = self.rate();
-        let (step, windows) = (self.steps + 1, batch.windows());
-        let place = || {
-            let rows: Vec<usize> = windows.iter().map(|w| w.start).collect();
-            format!(
-                "step {step} (learning rate {rate:.2e}, windows from rows {rows:?}) diverged; try a \
-                 smaller --lr"
-            )
-        };
         let loss = self.network.rollout_loss(
             batch.input(0)?,
             rollout_steps(batch),
@@ -63,25 +57,49 @@ impl Trainer {
             None,
         );
         let value = loss.total.clone().into_scalar::<f32>();
-        ensure!(value.is_finite(), "{}: the loss is {value}", place());
+        if !value.is_finite() {
+            return Err(self.blame(batch, anyhow!("the loss is {value}")));
+        }
         let mut gradients = GradientsParams::from_grads(loss.total.backward(), &self.network);
-        clip_total_norm(&self.network, &mut gradients, MAX_NORM).with_context(place)?;
+        clip_total_norm(&self.network, &mut gradients, MAX_NORM)
+            .map_err(|error| self.blame(batch, error.into()))?;
         self.network = self.optimiser.step(rate, self.network.clone(), gradients);
         self.average.update(&self.network);
         self.steps += 1;
         Ok(value)
     }
 
-    /// Writes everything that the next step depends on into `folder`.
+    /// A failed step, with the reason that the batch shows.
+    fn blame(&self, batch: &ModelBatch, error: anyhow::Error) -> anyhow::Error {
+        let step = self.steps + 1;
+        match Extreme::of(batch) {
+            Ok(Some(extreme)) => error.context(format!(
+                "step {step} met a value that cannot be learned from, whatever the learning rate: {extreme}"
+            )),
+            Ok(None) => {
+                let rows: Vec<usize> = batch.windows().iter().map(|w| w.start).collect();
+                error.context(format!(
+                    "step {step} (learning rate {:.2e}, windows from rows {rows:?}) diverged; try a \
+                     smaller --lr",
+                    self.rate()
+                ))
+            }
+            Err(second) => error.context(second),
+        }
+    }
+
+    /// Writes everything that the next step depends on into `folder`, and reads it back.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// A parameter or running statistic that is not finite, by its name; a file that cannot be written,
+    /// or does not hold what was written.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let [network, average, optimiser] = files(folder);
-        self.network.state_dict().write_safetensors(network)?;
-        let averaged = self.average.network(&self.network);
-        averaged.state_dict().write_safetensors(average)?;
-        self.optimiser.save(optimiser)?;
+        write_weights(&self.network, &network)?;
+        write_weights(&self.average.network(&self.network), &average)?;
+        self.optimiser.save(&optimiser)?;
+        let place = || format!("reading {} back", optimiser.display());
+        adam().load(&optimiser).with_context(place)?;
         Ok(())
     }
 
@@ -116,6 +134,25 @@ impl Trainer {
     pub fn averaged(&self) -> Samudra {
         self.average.network(&self.network).valid()
     }
+}
+
+/// Writes a network's weights, and reads them back.
+///
+/// # Errors
+/// A tensor that is not finite, by its name; a file that cannot be written, or does not hold what was
+/// written.
+pub fn write_weights(network: &Samudra, path: &Path) -> Result<()> {
+    let weights = network.state_dict();
+    weights.check_finite()?;
+    weights.write_safetensors(path)?;
+    let place = || format!("reading {} back", path.display());
+    let back = StateDict::from_safetensors(path).with_context(place)?;
+    ensure!(
+        back == weights,
+        "{} does not hold what was written",
+        path.display()
+    );
+    Ok(())
 }
 
 fn files(folder: &Path) -> [PathBuf; 3] {

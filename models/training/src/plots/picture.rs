@@ -1,12 +1,13 @@
 //! A picture in memory, written as PNG. Its text is set in DejaVu Sans, which the program carries: the
 //! machines that train have no fonts.
 
-use anyhow::{Context, Result, anyhow};
+use crate::files;
+use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::{BitMapBackend, DrawingArea, FontStyle, IntoDrawingArea, RGBColor, WHITE};
 use plotters::style::{IntoTextStyle, TextStyle, register_font};
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -49,12 +50,15 @@ pub(super) fn write_png(
         draw(&area)?;
         area.present()?;
     }
-    let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
-    let mut encoder = png::Encoder::new(BufWriter::new(file), width, height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header()?;
-    writer.write_image_data(&pixels)?;
-    writer.finish()?;
-    Ok(())
+    files::put(path, |to| {
+        let mut file = BufWriter::new(File::create(to)?);
+        let mut encoder = png::Encoder::new(&mut file, width, height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(&pixels)?;
+        writer.finish()?;
+        // Dropped, it would keep what the disk says to itself.
+        Ok(file.flush()?)
+    })
 }

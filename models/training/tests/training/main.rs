@@ -1,6 +1,9 @@
 //! Whole runs and their parts, on stores of a few cells.
 
+mod lost;
+mod process;
 mod resume;
+mod said;
 mod trace;
 
 use burn::tensor::Device;
@@ -50,6 +53,7 @@ fn options(dir: &Path, more: &[&str]) -> Options {
     let out = format!("{dir}/out");
     let fixed = [
         "samudra_train",
+        "--quiet",
         "--data",
         &dir,
         "--prognostic",

@@ -2,9 +2,10 @@
 //! of a run that was not, bit for bit.
 
 use crate::{options, write_store};
+use clap::Parser;
 use samudra_training::options::Options;
 use samudra_training::ranks::Rank;
-use samudra_training::report::EpochRecord;
+use samudra_training::report::{EpochRecord, Extension};
 use samudra_training::run::{Outcome, run};
 use samudra_training::signals::{Interrupted, Stop, exit_code};
 use std::collections::HashMap;
@@ -73,7 +74,8 @@ fn a_run_that_stops_after_any_step_ends_with_the_same_weights() {
     );
     let losses = |outcome: &Outcome| -> Vec<(usize, f32, f32)> {
         let epochs = outcome.report.epochs.iter();
-        let record = |e: &EpochRecord| (e.steps, e.train_loss as f32, e.validation_ratio as f32);
+        let ratio = |e: &EpochRecord| e.validation_ratio.unwrap() as f32;
+        let record = |e: &EpochRecord| (e.steps, e.train_loss as f32, ratio(e));
         epochs.map(record).collect()
     };
     assert_eq!(losses(&stopped), losses(&straight));
@@ -177,6 +179,48 @@ fn other_runs_and_other_data_are_refused() {
 }
 
 #[test]
+fn a_run_is_made_longer_when_asked_to() {
+    let dir = tempfile::tempdir().unwrap();
+    write_store(dir.path());
+    let train = |epochs, more: &[&str]| {
+        let saved = [&["--resume", "--save-every", "100"], more].concat();
+        run(&asked(dir.path(), "out", epochs, &saved), &Stop::default())
+    };
+    let refused = |epochs, more: &[&str]| format!("{:#}", train(epochs, more).err().unwrap());
+    let message = refused(4, &["--extend"]);
+    assert!(message.contains("no checkpoint to extend"), "{message}");
+    assert!(train(2, &[]).unwrap().report.extensions.is_empty());
+    let message = refused(4, &[]);
+    assert!(
+        message.contains("epochs was 2, is 4 (--extend"),
+        "{message}"
+    );
+    let message = refused(1, &["--extend"]);
+    assert!(message.contains("planned for 2 epochs"), "{message}");
+
+    let report = train(4, &["--extend"]).unwrap().report;
+    let rates: Vec<f64> = report.epochs.iter().map(|e| e.learning_rate).collect();
+    assert_eq!(report.epochs.last().unwrap().steps, 4 * BATCHES);
+    // The end of the old plan, three quarters of the new one, and its end.
+    assert!(rates[1] < 1e-12 && rates[3] < 1e-12, "{rates:?}");
+    let cosine = 0.5 * 0.005 * (1.0 + (0.75 * std::f64::consts::PI).cos());
+    assert!((rates[2] - cosine).abs() < 1e-12, "{rates:?}");
+    let extension = Extension {
+        step: 2 * BATCHES,
+        planned: 2,
+        epochs: 4,
+    };
+    assert_eq!(report.extensions, [extension]);
+    // The same line again, as a chain of jobs says it: nothing is left to do, and nothing is forgotten.
+    let again = train(4, &["--extend"]).unwrap().report;
+    assert_eq!(
+        (again.extensions, again.epochs.len()),
+        (report.extensions, 4)
+    );
+    assert!(Options::try_parse_from(["samudra_train", "--extend", "--resume"]).is_err());
+}
+
+#[test]
 fn ranks_come_from_options_or_the_batch_system() {
     let slurm = |vars: &[(&str, &str)]| {
         let vars: HashMap<String, String> = vars
@@ -191,16 +235,51 @@ fn ranks_come_from_options_or_the_batch_system() {
     assert_eq!(find(None, None, &[]).unwrap(), rank(0, 1));
     assert_eq!(find(None, None, &job).unwrap(), rank(2, 4));
     assert_eq!(find(Some(1), Some(3), &job).unwrap(), rank(1, 3));
-    assert!(find(None, None, &job[..1]).is_err());
-    assert!(find(Some(1), None, &job).is_err());
-    assert!(find(Some(4), Some(4), &[]).is_err());
-    assert!(find(None, None, &[("SLURM_PROCID", "x"), job[1]]).is_err());
+    // A batch script of a job without a number of processes, and one with a single one.
+    assert_eq!(
+        find(None, None, &[("SLURM_PROCID", "0")]).unwrap(),
+        rank(0, 1)
+    );
+    assert_eq!(
+        find(None, None, &[("SLURM_NTASKS", "1")]).unwrap(),
+        rank(0, 1)
+    );
+    let refused = |r, w, vars| find(r, w, vars).unwrap_err().to_string();
+    let message = refused(None, None, &job[1..]);
+    assert!(
+        message.contains("SLURM_NTASKS is 4 and SLURM_PROCID is not set"),
+        "{message}"
+    );
+    let message = refused(None, None, &job[..1]);
+    assert!(
+        message.contains("SLURM_PROCID is 2 and SLURM_NTASKS is not set"),
+        "{message}"
+    );
+    let message = refused(Some(1), None, &job);
+    assert!(
+        message.contains("--rank is 1, --world is not given"),
+        "{message}"
+    );
+    assert!(refused(Some(4), Some(4), &[]).contains("rank 4 of a world of 4"));
+    let message = refused(None, None, &[("SLURM_PROCID", "x"), job[1]]);
+    assert!(message.contains("SLURM_PROCID is `x`"), "{message}");
+    // Did anybody start the others? `srun` says so.
+    let alone = |vars: &[(&str, &str)]| rank(2, 4).alone(slurm(vars));
+    assert!(alone(&job).unwrap().contains("rank 2 of 4"));
+    assert_eq!(
+        alone(&[job[0], job[1], ("SLURM_STEP_NUM_TASKS", "4")]),
+        None
+    );
+    assert_eq!(rank(0, 1).alone(slurm(&job)), None);
 
     let dir = tempfile::tempdir().unwrap();
     let options = asked(dir.path(), "out", 3, &[])
         .of_rank(slurm(&job))
         .unwrap();
     assert!(options.out.ends_with("out/rank-2"));
+    assert_eq!(options.warnings.len(), 1);
+    let told = asked(dir.path(), "out", 3, &["--rank", "2", "--world", "4"]);
+    assert!(told.of_rank(slurm(&[])).unwrap().warnings.is_empty());
     // Four ranks share the batches of an epoch: 9 batches make 3 rounds.
     write_store(dir.path());
     let loaders = crate::open(&options);
