@@ -100,8 +100,10 @@ impl Ocean {
                 climatology,
             });
         }
+        let of_store = |warning: String| format!("{}: {warning}", paths.data.display());
+        let warnings: Vec<String> = warnings.into_iter().map(of_store).collect();
         for warning in &warnings {
-            log::warn!("{}: {warning}", paths.data.display());
+            log::warn!("{warning}");
         }
         let (time, grid) = (store.time().clone(), Arc::new(store.grid().clone()));
         let surface = store.wet_mask(0)?;
@@ -228,20 +230,17 @@ impl DatasetOptions {
 }
 
 impl OceanDataset {
-    /// Opens one store.
+    /// Opens one store, and looks at one plane for each mask, of the first row that will be used:
+    /// what is odd about it is among the [`warnings`](Self::warnings).
     ///
     /// # Errors
-    /// Everything that [`Ocean::open`] refuses, days or windows that the store cannot serve.
+    /// Everything that [`Ocean::open`] refuses, days or windows that the store cannot serve; in strict
+    /// mode, a plane whose wet cells are infinite or too often NaN, as where a mask is inverted.
     pub fn open(paths: &Om4Paths, options: &DatasetOptions) -> Result<Self> {
         options.check()?;
-        let ocean = Ocean::open(paths, &options.wanted(), &options.opening())?;
-        Self::from_oceans(
-            vec![OceanPair {
-                input: ocean,
-                label: None,
-            }],
-            options,
-        )
+        let input = Ocean::open(paths, &options.wanted(), &options.opening())?;
+        let pair = OceanPair { input, label: None };
+        Self::from_oceans(vec![pair], options)?.looked_at()
     }
 
     /// Opens one store for inputs and boundaries and another, of any grid, for labels. Rows are
@@ -257,14 +256,8 @@ impl OceanDataset {
         options.check()?;
         let how = options.opening();
         let input = Ocean::open(paths, &options.wanted(), &how)?;
-        let label = Ocean::open(labels, &options.prognostic, &how)?;
-        Self::from_oceans(
-            vec![OceanPair {
-                input,
-                label: Some(label),
-            }],
-            options,
-        )
+        let label = Some(Ocean::open(labels, &options.prognostic, &how)?);
+        Self::from_oceans(vec![OceanPair { input, label }], options)?.looked_at()
     }
 }
 
@@ -324,7 +317,7 @@ impl OceanDataset {
     ) -> Result<Self> {
         options.check()?;
         let pairs: Result<Vec<_>> = sources.iter().map(|s| s.open(options)).collect();
-        Self::from_oceans_with_strides(&pairs?, strides, options)
+        Self::from_oceans_with_strides(&pairs?, strides, options)?.looked_at()
     }
 
     /// As [`open_many`](Self::open_many), of opened sources.

@@ -1,11 +1,20 @@
 //! The suite finds every breach it is there for, and passes what the crate itself offers.
 
+use burn::data::dataloader::DataLoader;
+use burn::tensor::Device;
+use burn_om4::dataset::{Ocean, OceanPair};
 use burn_om4::host::HostPlanes;
-use burn_om4::ocean::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
+use burn_om4::ocean::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts, WetMask};
+use burn_om4::prepare::ChannelConstants;
 use burn_om4::store::{OpenOptions, Store};
-use burn_om4::testing::{Fault, FaultySource, MemorySource, PurityProbe, check_source};
-use burn_om4::{Channel, Error, Result, parse_channels};
+use burn_om4::testing::{Fault, FaultySource, MemorySource, PurityProbe, check_source, ocean_on};
+use burn_om4::{
+    Channel, DatasetOptions, Error, ErrorKind, OceanDataset, OceanLoader, Precision,
+    PrefetchOptions, Result, Transfer, parse_channels,
+};
+use om4_test_support::own_error;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const SHAPE: PlaneShape = PlaneShape { ny: 2, nx: 3 };
@@ -155,6 +164,69 @@ fn every_breach_is_found() {
         // A probe finds it too, or lets it through; it never panics.
         check_source(&PurityProbe::new(Broken::new(breach))).unwrap_err();
     }
+}
+
+/// The devices there are: what is read for a CPU goes another way than what is read for others.
+fn devices() -> Vec<Device> {
+    let mut devices = vec![Device::flex()];
+    #[cfg(feature = "vulkan")]
+    devices.extend(om4_test_support::vulkan());
+    devices
+}
+
+/// A batch never holds what memory held before: a loader finds a plane that is missing, there twice
+/// or beyond the request, on every way to a device.
+#[test]
+fn a_loader_holds_a_source_to_its_promise() {
+    let promises = [
+        (Breach::MissesAPlane, "did not fill a plane"),
+        (Breach::FillsTwice, "filled a plane twice"),
+        (Breach::FillsBeyond, "not asked for"),
+    ];
+    for (breach, words) in promises {
+        for device in devices() {
+            for (transfer, carry) in [
+                (Transfer::Raw, 0),
+                (Transfer::Raw, 1 << 20),
+                (Transfer::Prepared, 1 << 20),
+            ] {
+                let input = ocean_of(Broken::new(breach));
+                let channels = |list: &str| parse_channels(list).unwrap();
+                let options = DatasetOptions::new(channels("zos"), channels("hfds"));
+                let pair = OceanPair { input, label: None };
+                let dataset = OceanDataset::from_oceans(vec![pair], &options).unwrap();
+                let loader = OceanLoader::builder(dataset)
+                    .prefetch(PrefetchOptions::default().with_carry(carry))
+                    .precision(Precision::F16)
+                    .transfer(transfer)
+                    .build(&device)
+                    .unwrap();
+                let error = loader.iter().next().unwrap().err().unwrap();
+                let error = own_error(&error);
+                let place = format!("{breach:?} {transfer:?} {device:?}: {error}");
+                assert_eq!(error.kind(), ErrorKind::Config, "{place}");
+                assert!(error.to_string().contains(words), "{place}");
+                assert!(error.to_string().contains("prognostic planes"), "{place}");
+                if breach != Breach::FillsBeyond {
+                    assert_eq!(error.array_name(), Some("zos"), "{place}");
+                    // The last of the rows 0 to 3.
+                    assert_eq!(error.time_row(), Some(3), "{place}");
+                }
+                drop(loader.iter());
+                assert_eq!(loader.batcher().host_pool().leased, 0, "{place}");
+            }
+        }
+    }
+}
+
+fn ocean_of(source: Broken) -> Ocean {
+    let wet = Arc::new(WetMask::new(SHAPE, vec![true; SHAPE.cells()]).unwrap());
+    let constants = ChannelConstants {
+        mean: 0.0,
+        std: 1.0,
+        wet,
+    };
+    ocean_on(source, vec![constants; 2]).unwrap()
 }
 
 #[test]

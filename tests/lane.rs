@@ -11,8 +11,8 @@ use burn_om4::prepare::{ChannelConstants, DevicePath, Preparation};
 use burn_om4::testing::{Fault, FaultySource, MemorySource, PoisonedMemory, ocean_on, ulps};
 use burn_om4::{
     Channel, DatasetOptions, Inputs, MaskOrder, OceanBatcher, OceanDataset, OceanLoader, Order,
-    Precision, PrefetchOptions, PrefetchTo, Result, Schedule, ScheduleOptions, Timeline,
-    WindowOptions,
+    Precision, PrefetchOptions, PrefetchTo, Result, Schedule, ScheduleOptions, Strictness,
+    Timeline, WindowOptions,
 };
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -51,6 +51,8 @@ fn options(order: MaskOrder, steps: usize) -> DatasetOptions {
         .with_window(WindowOptions::default().with_steps(steps))
         .with_mask_order(order)
         .with_masked_fill_value(-0.5)
+        // Infinities are among the values.
+        .with_strictness(Strictness::Lenient)
 }
 
 fn ocean_of(source: impl PlaneSource + 'static) -> Ocean {

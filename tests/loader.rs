@@ -12,6 +12,7 @@ use burn_om4::{
 };
 use om4_test_support::memory::{memory_dataset, memory_source, try_memory_dataset};
 use om4_test_support::own_error;
+use std::process::Command;
 use std::time::Duration;
 
 const ROWS: usize = 20;
@@ -280,4 +281,74 @@ fn impossible_data_sets_and_schedules_are_refused() {
         &Device::flex(),
     );
     assert!(error.err().unwrap().to_string().contains("99"));
+}
+
+/// Warnings of a loader in a process of its own, whose reader pool has so many threads: the pool is
+/// one for the whole process.
+fn starved_with(readers: usize, settings: &str) -> String {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_that_prints_warnings", "--ignored"])
+        .arg("--nocapture")
+        .env("STARVED_SETTINGS", settings)
+        .env("BURN_OM4_READERS", readers.to_string())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(child.status.success(), "{settings}: {text}");
+    text
+}
+
+#[test]
+fn settings_that_starve_the_readers_are_warned_of() {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    // A batch of 3 neighbours: 8 rows of 2 channels and 6 of one.
+    let good = starved_with(2, "");
+    assert!(good.contains("warnings: 0"), "{good}");
+    assert!(starved_with(22, "").contains("warnings: 0"));
+    let idle = starved_with(23, "");
+    assert!(idle.contains("warnings: 1"), "{idle}");
+    assert!(
+        idle.contains("22 planes in 22 chunks, fewer than the 23 reader threads"),
+        "{idle}"
+    );
+    for (settings, words) in [
+        ("no prefetch", "nothing is read ahead"),
+        ("no workers", "nothing is read ahead"),
+        ("small bound", "exceeds the prefetch bound of 100 bytes"),
+    ] {
+        let text = starved_with(2, settings);
+        assert!(
+            text.contains("warnings: 1") && text.contains(words),
+            "{settings}: {text}"
+        );
+    }
+    let one = starved_with(1, "");
+    let expected = usize::from(cores > 1);
+    assert!(one.contains(&format!("warnings: {expected}")), "{one}");
+    assert_eq!(one.contains("1 reader thread"), cores > 1, "{one}");
+}
+
+#[test]
+#[ignore = "run by settings_that_starve_the_readers_are_warned_of"]
+fn child_that_prints_warnings() {
+    let Ok(settings) = std::env::var("STARVED_SETTINGS") else {
+        return;
+    };
+    let before = om4_test_support::threads();
+    let prefetch = PrefetchOptions::default();
+    let builder = OceanLoader::builder(memory_dataset(memory_source(ROWS), 2)).batch_size(3);
+    let builder = match &*settings {
+        "no prefetch" => builder.prefetch(prefetch.with_batches(0)),
+        "no workers" => builder.num_workers(0),
+        "small bound" => builder.prefetch(prefetch.with_bytes(100)),
+        _ => builder,
+    };
+    let loader = builder.build(&Device::flex()).unwrap();
+    let warnings = loader.warnings().unwrap();
+    println!("warnings: {}", warnings.len());
+    for warning in warnings {
+        println!("{warning}");
+    }
+    // Neither the pool that reads nor another one is started for an answer.
+    assert_eq!(om4_test_support::threads(), before);
 }

@@ -1,7 +1,8 @@
 //! What a data set is recognised by when a run is resumed.
 
+use crate::dataset::channel_group::ChannelGroup;
 use crate::dataset::ocean_dataset::OceanDataset;
-use crate::dataset::source::{ChannelGroup, Source};
+use crate::dataset::source::Source;
 use crate::ocean::grid::{Coordinate, Grid};
 use crate::ocean::mask::WetMask;
 use crate::order::fingerprint::{Fingerprint, FingerprintBuilder, FingerprintPart};

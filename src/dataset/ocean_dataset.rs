@@ -4,6 +4,7 @@ use crate::dataset::context::BatchContext;
 use crate::dataset::options::DatasetOptions;
 use crate::dataset::planned::Planned;
 use crate::dataset::source::{OceanPair, Source};
+use crate::dataset::values::ChannelValues;
 use crate::error::{Error, Result};
 use crate::ocean::plane::PlaneShape;
 use crate::order::fingerprint::Fingerprint;
@@ -23,6 +24,8 @@ pub struct OceanDataset {
     /// Index of each source's first window, and the total.
     offsets: Arc<Vec<usize>>,
     inputs: Inputs,
+    /// Each once.
+    warnings: Arc<Vec<String>>,
     pub(crate) fingerprint: Arc<OnceLock<Fingerprint>>,
 }
 
@@ -54,7 +57,12 @@ impl OceanDataset {
         for source in &sources {
             offsets.push(offsets[offsets.len() - 1] + source.starts.len());
         }
+        let mut warnings = Vec::new();
+        for warning in sources.iter().flat_map(|source| &source.warnings) {
+            add(&mut warnings, warning.clone());
+        }
         Ok(Self {
+            warnings: Arc::new(warnings),
             sources: sources.into(),
             offsets: Arc::new(offsets),
             inputs: options.inputs,
@@ -100,10 +108,44 @@ impl OceanDataset {
         &self.sources[source].context
     }
 
-    /// What is odd about the sources without being an error.
+    /// What is odd about the sources without being an error, each once: what their stores say, and
+    /// what the first planes of an opened store hold. What the other planes hold is in
+    /// [`values`](Self::values) once they have been read.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
-        let all = self.sources.iter().flat_map(|s| &s.warnings);
-        all.map(String::as_str)
+        self.warnings.iter().map(String::as_str)
+    }
+
+    /// What was found so far in wet cells that should not be there, by channel: NaN, infinities,
+    /// values too far from the mean. Empty where all is well, and before anything is read.
+    ///
+    /// Every plane that goes into a batch is looked at: where the host prepares, whenever it is read,
+    /// on other devices when it is read for the first time. The first that is found of a kind in a
+    /// channel is logged as a warning.
+    pub fn values(&self) -> Vec<ChannelValues> {
+        let groups = self.sources.iter().flat_map(|source| source.values.iter());
+        groups.flat_map(|(_, values)| values.found()).collect()
+    }
+
+    /// The data set, after a look at the first planes of each source, which are there to be read.
+    ///
+    /// # Errors
+    /// In strict mode: an infinity, or more NaN in wet cells than is allowed.
+    pub(crate) fn looked_at(mut self) -> Result<Self> {
+        let mut warnings = self.warnings.to_vec();
+        for (i, source) in self.sources.iter().enumerate() {
+            // Windows of another stride over the same store.
+            let planes = &source.groups.prognostic.planes;
+            let same = |other: &Arc<Source>| Arc::ptr_eq(&other.groups.prognostic.planes, planes);
+            if self.sources[..i].iter().any(same) {
+                continue;
+            }
+            for warning in source.first_look()? {
+                log::warn!("{warning}");
+                add(&mut warnings, warning);
+            }
+        }
+        self.warnings = Arc::new(warnings);
+        Ok(self)
     }
 
     /// What a batch of these windows reads, and how its tensors are put together.
@@ -142,6 +184,13 @@ impl OceanDataset {
                 .expected(format!("one of {} sources", self.sources.len()))
                 .found(first.source)
         })
+    }
+}
+
+/// Adds a warning, unless it is there.
+fn add(warnings: &mut Vec<String>, warning: String) {
+    if !warnings.contains(&warning) {
+        warnings.push(warning);
     }
 }
 

@@ -37,9 +37,14 @@ pub struct DatasetOptions {
     /// A step longer than this many median steps is a gap, which no window crosses. Default 1.5.
     #[serde(default = "default_gap_factor")]
     pub gap_factor: f64,
-    /// What to do about missing chunks and unusable statistics.
+    /// What to do about missing chunks, unusable statistics, and values that would spoil a training.
     #[serde(default)]
     pub strictness: Strictness,
+    /// Share of a plane's wet cells that may be NaN, 0 to 1: above it reading is an error, unless the
+    /// data set is lenient. Default 0.25: what a store lacks here and there is said and set to the
+    /// mean, but a mask that is inverted, or another store's, is refused.
+    #[serde(default = "default_max_nan_share")]
+    pub max_nan_share: f64,
     /// By which system calls chunks are read.
     #[serde(default)]
     pub io: ReadMethod,
@@ -50,6 +55,10 @@ pub struct DatasetOptions {
 
 fn default_gap_factor() -> f64 {
     DEFAULT_GAP_FACTOR
+}
+
+const fn default_max_nan_share() -> f64 {
+    0.25
 }
 
 impl DatasetOptions {
@@ -65,6 +74,7 @@ impl DatasetOptions {
             inputs: Inputs::default(),
             gap_factor: DEFAULT_GAP_FACTOR,
             strictness: Strictness::default(),
+            max_nan_share: default_max_nan_share(),
             io: ReadMethod::default(),
             derive: DeriveOptions::default(),
         }
@@ -100,9 +110,16 @@ impl DatasetOptions {
         self
     }
 
-    /// Sets what to do about missing chunks and unusable statistics.
+    /// Sets what to do about missing chunks, unusable statistics, and values that would spoil a
+    /// training.
     pub fn with_strictness(mut self, strictness: Strictness) -> Self {
         self.strictness = strictness;
+        self
+    }
+
+    /// Sets the share of a plane's wet cells that may be NaN, 0 to 1.
+    pub fn with_max_nan_share(mut self, share: f64) -> Self {
+        self.max_nan_share = share;
         self
     }
 
@@ -128,6 +145,11 @@ impl DatasetOptions {
                     .expected("a gap factor of at least 1")
                     .found(self.gap_factor),
             );
+        }
+        if !(0.0..=1.0).contains(&self.max_nan_share) {
+            return Err(Error::config("the share of NaN is a share of wet cells")
+                .expected("0 to 1")
+                .found(self.max_nan_share));
         }
         if !self.masked_fill_value.is_finite() {
             return Err(

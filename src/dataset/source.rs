@@ -1,18 +1,19 @@
 //! One source of windows: its read groups, and where windows may start.
 
+use crate::dataset::channel_group::ChannelGroup;
 use crate::dataset::context::BatchContext;
 use crate::dataset::ocean::Ocean;
 use crate::dataset::options::DatasetOptions;
+use crate::dataset::values::{GroupValues, ValueRules};
 use crate::error::{Error, Result};
 use crate::ocean::channel::Channel;
-use crate::ocean::plane::PlaneSource;
+use crate::ocean::plane::read_planes;
 use crate::ocean::time::TimeAxis;
 use crate::plan::batch::{BatchPlan, GroupPlan, Inputs, Labels};
 use crate::plan::groups::PerGroup;
 use crate::plan::roles::PerRole;
 use crate::plan::window::{Window, WindowOptions};
-use crate::prepare::arithmetic::{ChannelConstants, Preparation};
-use std::borrow::Cow;
+use crate::prepare::arithmetic::Preparation;
 use std::sync::Arc;
 
 /// A source of inputs and boundaries, and where labels come from when not from there.
@@ -24,67 +25,6 @@ pub struct OceanPair {
     pub label: Option<Ocean>,
 }
 
-/// Channels that are read together, and where they are read from.
-#[derive(Clone)]
-pub(crate) struct ChannelGroup {
-    pub planes: Arc<dyn PlaneSource>,
-    /// Positions in [`PlaneSource::channels`].
-    pub positions: Vec<usize>,
-    pub constants: Vec<ChannelConstants>,
-    /// Row of `planes` = row of the input store + this: 0 but for labels with a store of their own.
-    pub offset: isize,
-}
-
-impl ChannelGroup {
-    fn new(ocean: &Ocean, channels: &[Channel]) -> Result<Self> {
-        let shape = ocean.planes.shape();
-        let mut group = Self {
-            planes: ocean.planes.clone(),
-            positions: Vec::new(),
-            constants: Vec::new(),
-            offset: 0,
-        };
-        for channel in channels {
-            let position = ocean.planes.channels().iter().position(|c| c == channel);
-            let info = ocean.channels.get(channel);
-            let (Some(position), Some(info)) = (position, info) else {
-                return Err(Error::config("the source lacks a channel").expected(channel));
-            };
-            let mask = info.constants.wet.shape();
-            if mask != shape {
-                return Err(Error::config("a wet mask differs from the grid")
-                    .array(channel.name())
-                    .expected(format!("{} x {}", shape.ny, shape.nx))
-                    .found(format!("{} x {}", mask.ny, mask.nx)));
-            }
-            group.positions.push(position);
-            group.constants.push(info.constants.clone());
-        }
-        Ok(group)
-    }
-
-    /// Values in a row: every channel's plane.
-    pub(crate) fn row_values(&self) -> usize {
-        self.positions.len() * self.planes.shape().cells()
-    }
-
-    /// Rows of `planes` that carry the times of a planned group.
-    ///
-    /// # Errors
-    /// A time before the first row.
-    pub(crate) fn rows<'a>(&self, plan: &'a GroupPlan) -> Result<Cow<'a, [usize]>> {
-        if self.offset == 0 {
-            return Ok(Cow::Borrowed(&plan.rows));
-        }
-        let shifted = plan.rows.iter().map(|&row| {
-            row.checked_add_signed(self.offset).ok_or_else(|| {
-                Error::config("the label store lacks a time of the input store").row(row)
-            })
-        });
-        shifted.collect::<Result<Vec<_>>>().map(Cow::Owned)
-    }
-}
-
 /// One source of windows.
 pub(crate) struct Source {
     /// Its place in the data set: [`Window::source`].
@@ -92,6 +32,8 @@ pub(crate) struct Source {
     pub groups: PerGroup<ChannelGroup>,
     pub starts: Vec<usize>,
     pub context: Arc<BatchContext>,
+    /// What the wet cells were found to hold.
+    pub values: PerGroup<GroupValues>,
     pub warnings: Vec<String>,
 }
 
@@ -160,13 +102,57 @@ impl Source {
         };
         let mut warnings = input.warnings;
         warnings.extend(label.into_iter().flat_map(|label| label.warnings));
+        let rules = ValueRules {
+            strictness: options.strictness,
+            max_nan_share: options.max_nan_share,
+        };
+        let of_group = |group, _| GroupValues::new(index, group, rules);
+        let values = groups.as_ref().map(of_group);
         Ok(Self {
             index,
+            values,
             groups,
             starts,
             context: Arc::new(context),
             warnings,
         })
+    }
+
+    /// Looks at the first row of the first window, one plane for each mask: what is odd, as
+    /// warnings. A plane that cannot be read is one of them; the batch that wants it will fail.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Values`](crate::ErrorKind::Values) in strict mode, as for a batch.
+    pub(crate) fn first_look(&self) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        let groups = self.groups.as_ref().zip(self.values.as_ref());
+        groups.try_map(|_, (channels, values)| {
+            let plan = GroupPlan {
+                rows: vec![self.starts[0]],
+                channels: channels.positions.len(),
+            };
+            let rows = channels.rows(&plan)?;
+            let some = channels.one_of_each_mask();
+            let positions: Vec<usize> = some.iter().map(|&c| channels.positions[c]).collect();
+            let planes = match read_planes(&*channels.planes, &rows, &positions) {
+                Ok(planes) => planes,
+                Err(error) => {
+                    warnings.push(format!("the first planes cannot be looked at: {error}"));
+                    return Ok(());
+                }
+            };
+            let cells = channels.planes.shape().cells();
+            for (&channel, plane) in some.iter().zip(planes.chunks_exact(cells)) {
+                values.look(channels, rows[0], channel, plane);
+            }
+            warnings.extend(
+                values
+                    .judge(channels, &rows, some.iter().copied())?
+                    .warnings,
+            );
+            Ok(())
+        })?;
+        Ok(warnings)
     }
 
     /// What a batch of these windows reads; all of them are this source's.

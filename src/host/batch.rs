@@ -1,14 +1,18 @@
 //! A batch in host memory: leased and filled.
 
+use crate::dataset::channel_group::ChannelGroup;
 use crate::dataset::planned::Planned;
-use crate::dataset::source::{ChannelGroup, Source};
+use crate::dataset::source::Source;
 use crate::error::Result;
 use crate::host::carry::RowCarry;
 use crate::host::pool::{HostLease, HostPool};
+use crate::host::promise::PromisedPlanes;
+use crate::host::sink::{MeetsCells, MetPlane};
 use crate::ocean::plane::{PlaneRequest, PlaneSink, ReadCounts};
 use crate::plan::batch::{BatchPlan, GroupPlan};
 use crate::plan::groups::ReadGroup;
 use crate::plan::window::Window;
+use crate::prepare::odd_cells::OddCounts;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -19,7 +23,8 @@ pub(crate) struct HostBatch<B> {
     pub counts: ReadCounts,
     /// Planes that the batch before had left in memory.
     pub carried: u64,
-    pub nan_in_ocean: u64,
+    /// What wet cells of its unique planes held that they should not.
+    pub odd: OddCounts,
     pub shown_planes: usize,
     pub unique_planes: usize,
     pub buffers: B,
@@ -46,16 +51,16 @@ impl<B> HostBatch<B> {
             source: &source,
             resources,
             counts: ReadCounts::default(),
-            nan_in_ocean: 0,
+            odd: OddCounts::default(),
         };
         let buffers = fill(&mut filling, plan)?;
-        let (counts, nan_in_ocean) = (filling.counts, filling.nan_in_ocean);
+        let (counts, odd) = (filling.counts, filling.odd);
         Ok(Self {
             source,
             windows,
             carried: (unique_planes as u64).saturating_sub(counts.planes),
             counts,
-            nan_in_ocean,
+            odd,
             shown_planes,
             unique_planes,
             buffers,
@@ -69,7 +74,7 @@ impl<B> HostBatch<B> {
             windows: self.windows,
             counts: self.counts,
             carried: self.carried,
-            nan_in_ocean: self.nan_in_ocean,
+            odd: self.odd,
             shown_planes: self.shown_planes,
             unique_planes: self.unique_planes,
             buffers: f(self.buffers),
@@ -93,7 +98,7 @@ pub(crate) struct BatchFill<'a> {
     pub source: &'a Source,
     resources: FillResources<'a>,
     counts: ReadCounts,
-    nan_in_ocean: u64,
+    odd: OddCounts,
 }
 
 impl BatchFill<'_> {
@@ -106,16 +111,17 @@ impl BatchFill<'_> {
         self.resources.pool.lease_of(len, size, purpose.into())
     }
 
-    /// Reads the planned rows of a group.
+    /// Reads the planned rows of a group, and judges what their wet cells hold.
     ///
     /// # Errors
-    /// Those of the source and the sink.
+    /// Those of the source and the sink; a source that did not fill every plane once; in strict mode
+    /// an infinity, or too many NaN, in wet cells.
     pub(crate) fn read(
         &mut self,
         group: ReadGroup,
         channels: &ChannelGroup,
         plan: &GroupPlan,
-        sink: &dyn PlaneSink,
+        sink: &(impl PlaneSink + MeetsCells),
     ) -> Result<()> {
         let FillResources { carry, next, .. } = &mut self.resources;
         let rows = channels.rows(plan)?;
@@ -127,13 +133,22 @@ impl BatchFill<'_> {
             rows: &rows,
             channels: &channels.positions,
         };
-        let counts = carry.read(group, &*channels.planes, &request, &next, sink)?;
+        let promised = PromisedPlanes::new(sink, group, channels, request);
+        let counts = carry.read(group, &*channels.planes, &request, &next, &promised)?;
+        promised.kept()?;
         self.counts.add(&counts);
+        let Some(values) = self.source.values.get(group) else {
+            return Ok(());
+        };
+        let n = channels.positions.len();
+        for MetPlane { plane, cells } in sink.met() {
+            values.met(channels, rows[plane / n], plane % n, cells)?;
+        }
+        let judged = values.judge(channels, &rows, 0..n)?;
+        for warning in judged.warnings {
+            log::warn!("{warning}");
+        }
+        self.odd.add(&judged.counts);
         Ok(())
-    }
-
-    /// Counts NaN that were met in the ocean.
-    pub(crate) fn met_nan(&mut self, nan_in_ocean: u64) {
-        self.nan_in_ocean += nan_in_ocean;
     }
 }

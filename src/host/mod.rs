@@ -9,6 +9,7 @@ pub(crate) mod planes;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod poisoned;
 pub(crate) mod pool;
+pub(crate) mod promise;
 pub(crate) mod sink;
 pub(crate) mod slots;
 pub(crate) mod tensors;

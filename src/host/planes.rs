@@ -4,7 +4,7 @@ use crate::dataset::source::Source;
 use crate::error::Result;
 use crate::host::batch::BatchFill;
 use crate::host::pool::HostLease;
-use crate::host::sink::{HostPlanes, PreparedPlanes};
+use crate::host::sink::{HostPlanes, PreparedPlanes, RawPlanes};
 use crate::plan::arrange::Arrangement;
 use crate::plan::batch::{BatchPlan, Gather};
 use crate::plan::groups::PerGroup;
@@ -64,15 +64,18 @@ pub(crate) fn fill(
         moved.collect()
     });
     let planned = source.groups.as_ref().zip(groups.as_ref());
+    let planned = planned.zip(source.values.as_ref());
     let groups = planned.zip(arrangements);
-    let groups = groups.try_map(|group, ((channels, plan), arrangement)| {
+    let groups = groups.try_map(|group, (((channels, plan), values), arrangement)| {
         let len = plan.rows.len() * channels.row_values();
         let what = format!("{} planes", group.name());
         let mut lease = filling.lease(len, format.precision().bytes(), what)?;
         let cells = channels.planes.shape().cells();
         match format {
             HostFormat::Raw => {
-                let sink = HostPlanes::new(lease.as_mut_slice(), cells);
+                let rows = channels.rows(plan)?;
+                let planes = HostPlanes::new(lease.as_mut_slice(), cells);
+                let sink = RawPlanes::new(planes, cells, &rows, channels, values);
                 filling.read(group, channels, plan, &sink)?;
             }
             HostFormat::Prepared(precision) => {
@@ -80,7 +83,6 @@ pub(crate) fn fill(
                 let sink =
                     PreparedPlanes::new(&mut lease, precision, cells, preparation, constants);
                 filling.read(group, channels, plan, &sink)?;
-                filling.met_nan(sink.nan_in_ocean());
             }
         }
         Ok(PlaneBuffer {

@@ -1,15 +1,18 @@
 //! Where decoded planes land: side by side for an upload, or prepared and gathered at once.
 
+use crate::dataset::channel_group::ChannelGroup;
+use crate::dataset::values::GroupValues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::claims::Claims;
 use crate::host::pool::HostLease;
 use crate::ocean::plane::PlaneSink;
 use crate::plan::batch::Gather;
-use crate::prepare::arithmetic::{ChannelConstants, Preparation};
+use crate::prepare::arithmetic::{ChannelConstants, MetCells, Preparation};
 use crate::prepare::precision::{Narrow, Precision};
+use crate::sync::lock;
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 
 /// Raw planes, `(y, x)` in C order, side by side in one host buffer, in the request's order.
 ///
@@ -37,11 +40,79 @@ impl PlaneSink for HostPlanes<'_> {
     }
 }
 
-/// Prepares planes while they are hot, and counts what it meets.
+/// A plane whose wet cells held what they should not when it was prepared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct MetPlane {
+    /// Its place in the request.
+    pub plane: usize,
+    pub cells: MetCells,
+}
+
+/// A sink that looks at what it is filled with.
+pub(crate) trait MeetsCells {
+    /// What it met in planes that it has prepared, in the order of the request.
+    fn met(&self) -> Vec<MetPlane>;
+}
+
+/// Raw planes for a device that will prepare them, which are looked at while they are hot: each when
+/// it is read for the first time, whatever the batch.
+pub(crate) struct RawPlanes<'a> {
+    planes: HostPlanes<'a>,
+    cells: usize,
+    /// Of the source.
+    rows: &'a [usize],
+    channels: &'a ChannelGroup,
+    values: &'a GroupValues,
+}
+
+impl<'a> RawPlanes<'a> {
+    pub(crate) fn new(
+        planes: HostPlanes<'a>,
+        cells: usize,
+        rows: &'a [usize],
+        channels: &'a ChannelGroup,
+        values: &'a GroupValues,
+    ) -> Self {
+        Self {
+            planes,
+            cells,
+            rows,
+            channels,
+            values,
+        }
+    }
+}
+
+impl PlaneSink for RawPlanes<'_> {
+    fn fill(
+        &self,
+        planes: Range<usize>,
+        fill: &mut dyn FnMut(&mut [f32]) -> Result<()>,
+    ) -> Result<()> {
+        let n = self.channels.constants.len();
+        self.planes.fill(planes.clone(), &mut |memory| {
+            fill(memory)?;
+            for (plane, values) in planes.clone().zip(memory.chunks_exact(self.cells)) {
+                let (row, channel) = (self.rows[plane / n], plane % n);
+                self.values.look(self.channels, row, channel, values);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl MeetsCells for RawPlanes<'_> {
+    /// Nothing: what is found is noted at once.
+    fn met(&self) -> Vec<MetPlane> {
+        Vec::new()
+    }
+}
+
+/// Prepares planes while they are hot, and notes what it meets.
 struct Preparing<'a> {
     preparation: Preparation,
     channels: &'a [ChannelConstants],
-    nan_in_ocean: AtomicU64,
+    met: Mutex<Vec<MetPlane>>,
 }
 
 impl<'a> Preparing<'a> {
@@ -49,19 +120,23 @@ impl<'a> Preparing<'a> {
         Self {
             preparation,
             channels,
-            nan_in_ocean: AtomicU64::new(0),
+            met: Mutex::default(),
         }
     }
 
-    fn prepare(&self, channel: usize, values: &mut [f32]) {
-        let nan = self.preparation.prepare(values, &self.channels[channel]);
-        if nan > 0 {
-            self.nan_in_ocean.fetch_add(nan, Ordering::Relaxed);
+    /// Prepares a plane of the request.
+    fn prepare(&self, plane: usize, values: &mut [f32]) {
+        let channel = &self.channels[plane % self.channels.len()];
+        let cells = self.preparation.prepare(values, channel);
+        if cells != MetCells::default() {
+            lock(&self.met).push(MetPlane { plane, cells });
         }
     }
 
-    fn nan_in_ocean(&self) -> u64 {
-        self.nan_in_ocean.load(Ordering::Relaxed)
+    fn met(&self) -> Vec<MetPlane> {
+        let mut met = lock(&self.met).clone();
+        met.sort_unstable_by_key(|met| met.plane);
+        met
     }
 }
 
@@ -99,16 +174,16 @@ impl<'a> PreparedPlanes<'a> {
         }
     }
 
-    /// NaN met in the ocean so far.
-    pub(crate) fn nan_in_ocean(&self) -> u64 {
-        self.preparing.nan_in_ocean()
-    }
-
     fn prepare(&self, planes: Range<usize>, values: &mut [f32]) {
         for (plane, values) in planes.zip(values.chunks_exact_mut(self.cells)) {
-            let channel = plane % self.preparing.channels.len();
-            self.preparing.prepare(channel, values);
+            self.preparing.prepare(plane, values);
         }
+    }
+}
+
+impl MeetsCells for PreparedPlanes<'_> {
+    fn met(&self) -> Vec<MetPlane> {
+        self.preparing.met()
     }
 }
 
@@ -226,11 +301,6 @@ impl<'a> PreparedTensors<'a> {
         }
     }
 
-    /// NaN met in the ocean so far.
-    pub(crate) fn nan_in_ocean(&self) -> u64 {
-        self.preparing.nan_in_ocean()
-    }
-
     /// Where the tensors show a row.
     fn places(&self, row: usize) -> Result<&[Claims<'a>]> {
         let bounds = self.first_place.get(row).zip(self.first_place.get(row + 1));
@@ -244,23 +314,30 @@ impl<'a> PreparedTensors<'a> {
         })
     }
 
-    /// Prepares the planes of neighbouring channels of a row, and copies each to `places`.
+    /// Prepares planes of neighbouring channels of a row, and copies each to `places`.
     fn finish(
         &self,
-        channels: Range<usize>,
+        planes: Range<usize>,
         values: &mut [f32],
         places: &[Claims<'a>],
     ) -> Result<()> {
-        for (channel, plane) in channels.zip(values.chunks_exact_mut(self.cells)) {
-            self.preparing.prepare(channel, plane);
+        for (plane, values) in planes.zip(values.chunks_exact_mut(self.cells)) {
+            self.preparing.prepare(plane, values);
+            let channel = plane % self.preparing.channels.len();
             for place in places {
                 let wanted = channel..channel + 1;
                 let place = place.claim(&wanted);
                 let place = place.ok_or_else(|| claimed_twice(&wanted))?;
-                place.copy_from_slice(plane);
+                place.copy_from_slice(values);
             }
         }
         Ok(())
+    }
+}
+
+impl MeetsCells for PreparedTensors<'_> {
+    fn met(&self) -> Vec<MetPlane> {
+        self.preparing.met()
     }
 }
 
@@ -280,15 +357,14 @@ impl PlaneSink for PreparedTensors<'_> {
             let memory = place.claim(&channels);
             let memory = memory.ok_or_else(|| claimed_twice(&planes))?;
             fill(memory)?;
-            return self.finish(channels, memory, others);
+            return self.finish(planes, memory, others);
         }
         // Planes of several rows: together in the chunk, apart in the tensors.
         with_scratch(planes.len() * self.cells, |scratch| {
             fill(scratch)?;
             let mut each = planes.zip(scratch.chunks_exact_mut(self.cells));
             each.try_for_each(|(plane, values)| {
-                let (row, channel) = (plane / n, plane % n);
-                self.finish(channel..channel + 1, values, self.places(row)?)
+                self.finish(plane..plane + 1, values, self.places(plane / n)?)
             })
         })
     }
@@ -390,7 +466,8 @@ mod tests {
         })
         .unwrap();
         assert!(sink.fill(2..3, &mut |_| Ok(())).is_err());
-        assert_eq!(sink.nan_in_ocean(), 1);
+        let cells = MetCells { nan: 1, large: 0 };
+        assert_eq!(sink.met(), [MetPlane { plane: 0, cells }]);
         drop(sink);
         assert_eq!(a, [2.0, 7.0, 2.0, 7.0, 0.0, 7.0, 1.0, 7.0]);
         assert_eq!(b, [2.0, 7.0, 2.0, 7.0, 2.0, 7.0, 2.0, 7.0]);

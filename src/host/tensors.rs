@@ -62,9 +62,7 @@ pub(crate) fn fill(filling: &mut BatchFill<'_>, plan: BatchPlan) -> Result<HostT
             channels.planes.shape().cells(),
             shown.collect(),
         );
-        filling.read(group, channels, plan, &sink)?;
-        filling.met_nan(sink.nan_in_ocean());
-        Ok(())
+        filling.read(group, channels, plan, &sink)
     })?;
     Ok(tensors)
 }

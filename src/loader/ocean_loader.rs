@@ -27,8 +27,10 @@ use crate::observe::timeline::Timeline;
 use crate::order::fingerprint::Fingerprint;
 use crate::order::schedule::Schedule;
 use crate::order::state::{LoaderState, Position};
+use crate::threads;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator};
 use burn::tensor::Device;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -246,7 +248,14 @@ impl OceanLoader {
     }
 
     /// What makes this loader slower than it could be, judged by its first batch; also logged when
-    /// it is made.
+    /// it is made:
+    ///
+    /// * nothing is read ahead ([`PrefetchOptions::batches`] is 0, or the builder's `num_workers`);
+    /// * one reader thread, where the machine has more cores;
+    /// * fewer planes in a batch, or fewer chunks that hold them, than reader threads;
+    /// * a batch that is larger than what may be read ahead.
+    ///
+    /// What is odd about the data is told by [`OceanDataset::warnings`](crate::OceanDataset::warnings).
     ///
     /// # Errors
     /// The first batch cannot be planned.
@@ -258,13 +267,32 @@ impl OceanLoader {
         let epoch = self.schedule.epoch(0);
         let planned = pass::plan(self.batcher.dataset(), &epoch, self.picks(), 0)?;
         let bytes = self.batcher.lane(&self.device)?.host_bytes(&planned);
-        let (planes, readers) = (planned.plan.unique_planes(), rayon::current_num_threads());
-        if planes < readers {
+        let (planes, chunks) = (planned.plan.unique_planes() as u64, planned.chunks()?);
+        // Of the pool that reads, whether it runs yet or not.
+        let readers = threads::planned_threads()?;
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        if readers == 1 && cores > 1 {
             warnings.push(format!(
-                "a batch has {planes} planes, fewer than the {readers} reader threads: some idle"
+                "1 reader thread reads and decodes, of {cores} cores"
             ));
         }
-        if self.prefetch.batches > 0 && bytes > self.prefetch.bytes {
+        // A source without chunks says 0.
+        let parts = if chunks == 0 {
+            planes
+        } else {
+            planes.min(chunks)
+        };
+        if parts < readers as u64 {
+            warnings.push(format!(
+                "a batch has {planes} planes in {chunks} chunks, fewer than the {readers} reader \
+                 threads: some idle"
+            ));
+        }
+        if self.prefetch.batches == 0 {
+            warnings.push(
+                "nothing is read ahead: the model waits for every batch to be read".to_owned(),
+            );
+        } else if bytes > self.prefetch.bytes {
             warnings.push(format!(
                 "a batch of {bytes} bytes exceeds the prefetch bound of {} bytes: it is read alone",
                 self.prefetch.bytes

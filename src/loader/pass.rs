@@ -155,12 +155,8 @@ impl PassReader {
         let batch = pass.timeline.record(Stage::Read, number, || {
             catching("the reader", || pass.lane.fill(planned, resources))
         })?;
-        pass.counters.read(
-            &batch.counts,
-            batch.carried,
-            batch.nan_in_ocean,
-            started.elapsed(),
-        );
+        pass.counters
+            .read(&batch.counts, batch.carried, &batch.odd, started.elapsed());
         Ok(batch)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::observe::timeline::{Stage, Timeline};
 use crate::ocean::plane::ReadCounts;
+use crate::prepare::odd_cells::OddCounts;
 use crate::sync::lock;
 use serde::Serialize;
 use std::sync::{Arc, Mutex};
@@ -28,9 +29,14 @@ pub struct LoaderCounters {
     pub missing_chunks: u64,
     /// Bytes read as stored.
     pub stored_bytes: u64,
-    /// NaN in ocean cells of unique planes, set to 0. Counted where the host prepares: on CPU
-    /// devices, and with [`Transfer::Prepared`](crate::Transfer::Prepared).
+    /// NaN in wet cells of the batches' unique planes, set to 0. Which channels and rows they are in is
+    /// told by [`OceanDataset::values`](crate::OceanDataset::values).
     pub nan_in_ocean: u64,
+    /// Infinities there, set to ±3.4028235e38 (lenient mode only).
+    pub infinite_in_ocean: u64,
+    /// Finite values there that are too far from the mean to be measurements
+    /// ([`EXTREME_DEVIATIONS`](crate::prepare::EXTREME_DEVIATIONS)).
+    pub extreme_in_ocean: u64,
     /// Bytes that the device has been given, for delivered and abandoned batches, and for the one
     /// that is ahead.
     pub bytes_uploaded: u64,
@@ -137,20 +143,16 @@ impl Counters {
         f(&mut lock(&self.0).totals);
     }
 
-    pub(crate) fn read(
-        &self,
-        counts: &ReadCounts,
-        carried: u64,
-        nan_in_ocean: u64,
-        took: Duration,
-    ) {
+    pub(crate) fn read(&self, counts: &ReadCounts, carried: u64, odd: &OddCounts, took: Duration) {
         self.update(|c| {
             c.planes_read += counts.planes;
             c.planes_carried += carried;
             c.chunks_read += counts.chunks;
             c.missing_chunks += counts.missing_chunks;
             c.stored_bytes += counts.stored_bytes;
-            c.nan_in_ocean += nan_in_ocean;
+            c.nan_in_ocean += odd.nan;
+            c.infinite_in_ocean += odd.infinite;
+            c.extreme_in_ocean += odd.extreme;
             c.read_seconds += took.as_secs_f64();
         });
     }

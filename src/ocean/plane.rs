@@ -2,7 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::ocean::channel::Channel;
+use crate::sync::{into_inner, lock};
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Mutex;
 
 /// Which planes to read: every row × every channel, plane index = row position × channels + channel
 /// position.
@@ -111,6 +114,12 @@ pub trait PlaneSource: Send + Sync {
     /// Extent of every plane.
     fn shape(&self) -> PlaneShape;
 
+    /// Where the planes lie, for messages; `None` where that is no path. A wrapper passes on what it
+    /// wraps.
+    fn location(&self) -> Option<&Path> {
+        None
+    }
+
     /// Reads every plane of the request into `sink`, exactly once each. Validates the whole request
     /// before the first read. When it returns - `Ok`, `Err` or by panic - no thread still writes.
     ///
@@ -124,4 +133,50 @@ pub trait PlaneSource: Send + Sync {
     /// # Errors
     /// A row or position that is not there.
     fn planned_chunks(&self, request: &PlaneRequest<'_>) -> Result<u64>;
+}
+
+/// Planes side by side, in the order of the request; for a few of them.
+///
+/// # Errors
+/// Those of the source, and one that does not fill every plane.
+pub(crate) fn read_planes(
+    source: &dyn PlaneSource,
+    rows: &[usize],
+    channels: &[usize],
+) -> Result<Vec<f32>> {
+    let request = PlaneRequest { rows, channels };
+    let sink = EachPlane {
+        cells: source.shape().cells(),
+        planes: Mutex::new(vec![None; request.planes()]),
+    };
+    source.read(&request, &sink)?;
+    let planes: Option<Vec<_>> = into_inner(sink.planes).into_iter().collect();
+    let planes = planes.ok_or_else(|| Error::config("a plane source did not fill every plane"))?;
+    Ok(planes.concat())
+}
+
+/// Every plane by itself.
+struct EachPlane {
+    cells: usize,
+    planes: Mutex<Vec<Option<Vec<f32>>>>,
+}
+
+impl PlaneSink for EachPlane {
+    fn fill(
+        &self,
+        planes: Range<usize>,
+        fill: &mut dyn FnMut(&mut [f32]) -> Result<()>,
+    ) -> Result<()> {
+        // Not in place: `fill` may come back here on the same thread.
+        let mut memory = vec![f32::NAN; planes.len() * self.cells];
+        fill(&mut memory)?;
+        let mut filled = lock(&self.planes);
+        for (plane, values) in planes.zip(memory.chunks_exact(self.cells)) {
+            let place = filled.get_mut(plane).ok_or_else(|| {
+                Error::config("a plane source filled a plane that was not asked for").found(plane)
+            })?;
+            *place = Some(values.to_vec());
+        }
+        Ok(())
+    }
 }

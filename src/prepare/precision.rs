@@ -2,6 +2,7 @@
 
 use burn::tensor::FloatDType;
 use half::slice::HalfFloatSliceExt;
+use multiversion::multiversion;
 
 /// Element type of a batch's tensors. Normalising and masking happen in float32 whatever it is, and
 /// the result is rounded to it, to the nearest.
@@ -77,21 +78,51 @@ impl Narrow {
     /// # Panics
     /// When the lengths differ.
     pub(crate) fn round(self, values: &mut [f32], out: &mut [u16]) {
-        let precision = match self {
-            Self::Bf16 => Precision::Bf16,
-            Self::F16 => Precision::F16,
-        };
-        for value in values.iter_mut() {
-            *value = precision.clamp(*value);
-        }
+        assert_eq!(
+            values.len(),
+            out.len(),
+            "values and room for them differ in size"
+        );
         match self {
-            Self::Bf16 => {
-                bytemuck::cast_slice_mut::<u16, half::bf16>(out).convert_from_f32_slice(values)
-            }
+            Self::Bf16 => round_bf16(values, out),
             Self::F16 => {
-                bytemuck::cast_slice_mut::<u16, half::f16>(out).convert_from_f32_slice(values)
+                // By blocks, so that a value is still in the cache when it is rounded.
+                for (values, out) in values.chunks_mut(BLOCK).zip(out.chunks_mut(BLOCK)) {
+                    clamp(values, Precision::F16.largest());
+                    bytemuck::cast_slice_mut::<u16, half::f16>(out).convert_from_f32_slice(values);
+                }
             }
         }
+    }
+}
+
+const BLOCK: usize = 4096;
+
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+avx",
+    "x86_64+avx2+avx",
+    "aarch64+neon",
+))]
+fn clamp(values: &mut [f32], largest: f32) {
+    for value in values {
+        *value = value.clamp(-largest, largest);
+    }
+}
+
+/// What `half::bf16::from_f32` makes of clamped values, in vectors, which `half` has for float16 alone.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+avx",
+    "x86_64+avx2+avx",
+    "aarch64+neon",
+))]
+fn round_bf16(values: &[f32], out: &mut [u16]) {
+    let largest = half::bf16::MAX.to_f32_const();
+    for (value, out) in values.iter().zip(out) {
+        let bits = value.clamp(-largest, largest).to_bits();
+        // Half a unit, less one where the last bit that stays is even. Only NaN could overflow.
+        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+        let quiet = bits >> 16 | 0x40;
+        *out = if value.is_nan() { quiet } else { rounded } as u16;
     }
 }
 
@@ -115,6 +146,17 @@ mod tests {
     fn rounding_is_that_of_each_value_by_itself() {
         let mut values: Vec<f32> = (0..1000).map(|i| (i as f32 - 500.0) * 1.2345e-3).collect();
         values.extend([f32::MAX, f32::MIN, 1e-30, 65519.9, 1.0 + f32::EPSILON]);
+        values.extend([f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -0.0, 1e-42]);
+        // Halfway between two of them, above an even and above an odd one, and next to that.
+        values.extend([0x3f80_8000, 0x3f81_8000, 0x3f80_8001, 0x7f7f_8000].map(f32::from_bits));
+        let mut bits = 1u32;
+        values.extend(
+            std::iter::repeat_with(|| {
+                bits = bits.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+                f32::from_bits(bits)
+            })
+            .take(10_000),
+        );
         let mut out = vec![0; values.len()];
         Narrow::Bf16.round(&mut values.clone(), &mut out);
         for (value, out) in values.iter().zip(&out) {

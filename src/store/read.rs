@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
@@ -30,6 +31,10 @@ impl PlaneSource for Store {
 
     fn shape(&self) -> PlaneShape {
         self.grid().shape()
+    }
+
+    fn location(&self) -> Option<&Path> {
+        Some(self.path())
     }
 
     /// Reads on the reader pool, see [`set_reader_threads`](crate::store::set_reader_threads). Safe to

@@ -9,6 +9,7 @@ use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
 use std::hash::Hasher;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Mutex;
 
 /// Holds a source to the contract of [`PlaneSource`], on a few of its rows and channels:
@@ -365,6 +366,10 @@ impl<S: PlaneSource> PlaneSource for PurityProbe<S> {
 
     fn shape(&self) -> crate::ocean::plane::PlaneShape {
         self.inner.shape()
+    }
+
+    fn location(&self) -> Option<&Path> {
+        self.inner.location()
     }
 
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {

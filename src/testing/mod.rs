@@ -23,6 +23,7 @@ pub use ocean::ocean_on;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::channel::Channel;
 use crate::ocean::plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -160,6 +161,10 @@ impl<S: PlaneSource> PlaneSource for FaultySource<S> {
 
     fn shape(&self) -> PlaneShape {
         self.inner.shape()
+    }
+
+    fn location(&self) -> Option<&Path> {
+        self.inner.location()
     }
 
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {

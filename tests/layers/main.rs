@@ -48,18 +48,18 @@ const TABLE: &[Row] = &[
     row("open_files", &["error", "sync"], &["rlimit"]),
     row("threads", &["error", "sync", "open_files"], &["rayon"]),
     // The vocabulary, and planning: plain data.
-    row("ocean", &["error"], &[]),
+    row("ocean", &["error", "sync"], &[]),
     row("order", &["error", "splitmix"], &["rand_mt", "siphasher"]),
     row("plan", &["error"], &[]),
     // What is done to a plane. Of Burn it knows types of data.
     row("prepare", &["ocean"], &["burn", "half", "multiversion"]),
-    row("observe", &["error", "sync", "ocean"], &[]),
-    row("dataset", &["error", "options", "ocean", "order", "plan", "prepare"], &["burn"]),
+    row("observe", &["error", "sync", "ocean", "prepare"], &[]),
+    row("dataset", &["error", "sync", "options", "ocean", "order", "plan", "prepare"], &["burn"]),
     // Memory, and from there to the model.
     row("host", &["error", "sync", "threads", "ocean", "plan", "prepare", "dataset"], &["burn_std", "cudarc", "libc", "rayon"]),
     row("device", &["error", "sync", "ocean", "order", "plan", "prepare", "observe", "dataset", "host"], &["burn", "burn_cubecl", "crossbeam"]),
     row("augment", &["error", "ocean", "order", "plan", "prepare", "dataset", "device"], &["burn"]),
-    row("loader", &["error", "sync", "threads", "order", "plan", "prepare", "observe", "dataset", "host", "device", "augment"], &["burn", "crossbeam", "rayon"]),
+    row("loader", &["error", "sync", "threads", "order", "plan", "prepare", "observe", "dataset", "host", "device", "augment"], &["burn", "crossbeam"]),
     // Reading.
     row("zarr", &["error", "options"], &["blosc_src", "crc32c", "flate2", "io_uring", "libc", "lz4_flex", "memmap2", "rustix", "zarrs", "zstd"]),
     row("store", &["error", "sync", "options", "open_files", "threads", "ocean", "zarr"], &["base64", "rayon"]),
