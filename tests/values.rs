@@ -449,7 +449,7 @@ fn inverted_masks_are_found_when_the_store_is_opened() {
         assert!(error.to_string().contains(part), "{error}");
     }
     let source = Om4Source::new(paths.clone());
-    let many = OceanDataset::open_many(&[source.clone()], &[1, 2], &stored());
+    let many = OceanDataset::open_many(std::slice::from_ref(&source), &[1, 2], &stored());
     assert_eq!(many.err().unwrap().kind(), ErrorKind::Values);
     let labels = OceanDataset::open_with_labels(&paths, &paths, &stored());
     assert_eq!(labels.err().unwrap().kind(), ErrorKind::Values);

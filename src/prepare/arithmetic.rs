@@ -110,14 +110,16 @@ impl Preparation {
             MaskOrder::NormaliseFirst => {
                 for (value, &wet) in cells {
                     let z = usual.deviations(*value);
-                    odd += u32::from(wet & !(z.abs() <= limit));
+                    let within = z.abs() <= limit;
+                    odd += u32::from(wet & !within);
                     *value = if wet { finite(z) } else { fill };
                 }
             }
             MaskOrder::MaskFirst => {
                 for (value, &wet) in cells {
                     let z = usual.deviations(if wet { *value } else { fill });
-                    odd += u32::from(wet & !(z.abs() <= limit));
+                    let within = z.abs() <= limit;
+                    odd += u32::from(wet & !within);
                     *value = finite(z);
                 }
             }

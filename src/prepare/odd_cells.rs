@@ -155,7 +155,8 @@ impl Usual {
 fn any_beyond(plane: &[f32], wet: &[bool], mean: f32, bound: f32) -> bool {
     let mut any = false;
     for (value, &wet) in plane.iter().zip(wet) {
-        any |= wet & !((*value - mean).abs() <= bound);
+        let within = (*value - mean).abs() <= bound;
+        any |= wet & !within;
     }
     any
 }
