@@ -12,6 +12,7 @@ use burn_om4::{
     DatasetOptions, Error, ErrorKind, LoaderCounters, MaskOrder, OceanDataset, OceanLoader,
     Om4Paths, Om4Source, Precision, Strictness, Transfer, parse_channels,
 };
+use om4_test_support::inputs::unpack;
 use om4_test_support::own_error;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -512,4 +513,73 @@ fn a_first_plane_that_cannot_be_read_is_a_warning() {
     }
     let (before, error) = failure(&on_cpu(dataset));
     assert_eq!((before, error.kind()), (0, ErrorKind::Corrupt));
+}
+
+/// The inputs' channels, from the folder of a store.
+fn reported(dir: &Path, strictness: Strictness) -> burn_om4::Result<OceanDataset> {
+    let channels = |list: &str| parse_channels(list).unwrap();
+    let options = DatasetOptions::new(
+        channels("thetao_0, thetao_1, thetao_2, zos"),
+        channels("hfds"),
+    )
+    .with_strictness(strictness);
+    OceanDataset::open(&Om4Paths::in_dir(dir), &options)
+}
+
+#[test]
+fn one_infinite_or_extreme_cell_among_thousands_is_named() {
+    let Some(input) = unpack("a20_infinite") else {
+        return;
+    };
+    for way in ways() {
+        let dataset = reported(&input.root.join("inf"), Strictness::Strict).unwrap();
+        let (_, error) = failure(&loader(dataset, &way));
+        assert_eq!(error.kind(), ErrorKind::Values, "{way:?} {error}");
+        assert_eq!(
+            (error.array_name(), error.time_row()),
+            (Some("zos"), Some(5))
+        );
+        assert!(
+            error.to_string().contains("inf at (y, x) = (1, 3)"),
+            "{error}"
+        );
+        for extreme in ["1e12", "3e38"] {
+            let dataset = reported(&input.root.join(extreme), Strictness::Strict).unwrap();
+            let loader = loader(dataset.clone(), &way);
+            loader.iter().for_each(|batch| drop(batch.unwrap()));
+            let [found] = &dataset.values()[..] else {
+                panic!("{way:?} {:?}", dataset.values());
+            };
+            assert_eq!(
+                (found.channel.name(), found.worst_row),
+                ("zos", 5),
+                "{way:?}"
+            );
+            assert_eq!(
+                (found.planes, found.cells.total(), found.cells.extreme),
+                (1, 1, 1)
+            );
+        }
+    }
+}
+
+#[test]
+fn reported_inverted_masks_are_refused_before_training() {
+    let Some(input) = unpack("a27_inverted_mask") else {
+        return;
+    };
+    let error = reported(&input.root, Strictness::Strict).err().unwrap();
+    assert_eq!(
+        (error.kind(), error.time_row()),
+        (ErrorKind::Values, Some(0))
+    );
+    assert!(error.to_string().contains("found 4 of 4"), "{error}");
+    let lenient = reported(&input.root, Strictness::Lenient).unwrap();
+    let warnings: Vec<&str> = lenient.warnings().collect();
+    let nan = warnings.iter().filter(|w| w.contains("wet cells are NaN"));
+    assert_eq!(
+        nan.count(),
+        4,
+        "three levels and the boundary: {warnings:?}"
+    );
 }
