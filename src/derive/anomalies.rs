@@ -6,6 +6,7 @@ use crate::ocean::channel::Channel;
 use crate::ocean::plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource, ReadCounts};
 use std::cell::Cell;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A channel that is not in the store: another one less its climatology.
@@ -79,6 +80,10 @@ impl PlaneSource for WithAnomalies {
 
     fn shape(&self) -> PlaneShape {
         self.inner.shape()
+    }
+
+    fn location(&self) -> Option<&Path> {
+        self.inner.location()
     }
 
     fn read(&self, request: &PlaneRequest<'_>, sink: &dyn PlaneSink) -> Result<ReadCounts> {
