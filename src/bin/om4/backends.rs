@@ -8,6 +8,7 @@ use crate::bench::{forget_all, median};
 use crate::cases::Cases;
 use crate::column::{BLOCK, blocks, sum};
 use crate::meter::{Cost, measure};
+use crate::output;
 use crate::stores::{Case, NX, NY, PLANE_BYTES};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -99,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         let added = summary(name, &rounds, options);
         for row in &added {
-            eprintln!(
+            output::say(&format!(
                 "{} {} {} threads {}: cpu {:.3} wall {:.3} s/GB; ratios cpu {:.2} wall {:.2}; \
                  wall over first threads {:.2}",
                 row.case,
@@ -111,7 +112,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 row.cpu_ratio,
                 row.wall_ratio,
                 row.wall_over_first_threads,
-            );
+            ));
         }
         rows.extend(added);
     }
@@ -147,7 +148,7 @@ fn one_round(name: &str, options: &Options) -> Result<Round> {
     for &io in &options.io {
         match Store::open(dir.join("OM4.zarr"), &OpenOptions::default().with_io(io)) {
             Ok(store) => stores.push((io, store)),
-            Err(e) => eprintln!("left out: {e}"),
+            Err(e) => output::say(&format!("left out: {e}")),
         }
     }
     let (_, first) = stores.first().context("no way of reading is allowed")?;

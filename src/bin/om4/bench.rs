@@ -7,6 +7,7 @@ use crate::cases::Cases;
 use crate::column::{Column, Kind, Place, blocks};
 use crate::loaders::{BATCH, STEPS};
 use crate::meter::{Cost, forget, measure};
+use crate::output;
 use crate::stores::{Case, ChunkFile, LEVELS, NX, NY, PLANE_BYTES};
 use anyhow::{Context, Result, ensure};
 use burn_om4::store::{OpenOptions, Store, reader_threads};
@@ -125,11 +126,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         };
         let result = measure_case(&case, &place, options);
         let result = result.with_context(|| name.clone())?;
-        eprintln!("{name}: {}", result["ratios"]);
+        output::say(&format!("{name}: {}", result["ratios"]));
         cases.insert(name.clone(), result);
         if k == 0 && !options.threads.is_empty() {
             sweep = measure_threads(&place, options)?;
-            eprintln!("{name}: {sweep}");
+            output::say(&format!("{name}: {sweep}"));
         }
     }
     let result = json!({

@@ -1,5 +1,6 @@
 //! The options that `bench` and `backends` share.
 
+use crate::output;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -29,7 +30,7 @@ impl Cases {
         let text = serde_json::to_string_pretty(result)?;
         match &self.json {
             Some(path) => std::fs::write(path, text)?,
-            None => println!("{text}"),
+            None => output::print(&text)?,
         }
         Ok(())
     }

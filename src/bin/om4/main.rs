@@ -1,26 +1,39 @@
-//! What reading costs, measured and planned.
+//! Stores looked at, checked and measured: `om4 --help`.
+//!
+//! Every command prints what it found for people, or as JSON with `--json`; warnings go to standard error.
+//! It exits with 0 where all is well, with 2 where it could not do what it was asked for.
 //!
 //! ```sh
+//! cargo run --release --features cli --bin om4 -- dump path/to/store --channels thetao_0,zos --out dumped
+//! cargo run --release --features cli --bin om4 -- plan --data path/to/stores
 //! cargo run --release --features cli --bin om4 -- bench --data bench-stores --json bench.json
 //! cargo run --release --features cli --bin om4 -- backends --cold
-//! cargo run --release --features cli --bin om4 -- plan --data path/to/stores
 //! ```
 
 mod backends;
 mod bench;
 mod cases;
 mod column;
+mod dump;
 mod limit;
 mod loaders;
 mod meter;
+mod output;
 mod plan;
+mod rows;
 mod stores;
+mod which;
 mod zarrs_alone;
 
 use clap::{Parser, Subcommand};
+use output::Verdict;
+use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(about = "What reading costs, measured and planned")]
+#[command(about = "OM4 stores looked at, checked and measured", version)]
+#[command(
+    after_help = "Exit codes: 0 all is well, 2 it could not be done."
+)]
 struct Options {
     #[command(subcommand)]
     command: Command,
@@ -28,6 +41,10 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Writes what a reader delivers, before anything is normalised or masked, as NumPy files.
+    Dump(dump::Options),
+    /// Says what a configuration reads and holds, without reading it.
+    Plan(plan::Options),
     /// Measures the reader and the loader against the codecs alone, on stores of its own.
     Bench(bench::Options),
     /// One way of reading, for the bench.
@@ -35,15 +52,36 @@ enum Command {
     Column(column::Options),
     /// Measures the ways of reading chunks against each other, on the same stores.
     Backends(backends::Options),
-    /// Says what a configuration reads and holds, without reading it.
-    Plan(plan::Options),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Options::parse().command {
-        Command::Bench(options) => bench::run(&options),
-        Command::Column(options) => column::run(&options),
-        Command::Backends(options) => backends::run(&options),
-        Command::Plan(options) => plan::run(&options),
+impl Command {
+    fn run(&self) -> anyhow::Result<Verdict> {
+        match self {
+            Self::Dump(options) => dump::run(options),
+            Self::Plan(options) => plan::run(options),
+            Self::Bench(options) => bench::run(options).map(|()| Verdict::Clean),
+            Self::Column(options) => column::run(options).map(|()| Verdict::Clean),
+            Self::Backends(options) => backends::run(options).map(|()| Verdict::Clean),
+        }
+    }
+
+    /// Whether the result, and a failure too, is wanted as JSON.
+    fn json(&self) -> bool {
+        match self {
+            Self::Dump(options) => options.json,
+            Self::Plan(options) => options.json,
+            Self::Bench(_) | Self::Column(_) | Self::Backends(_) => false,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let command = Options::parse().command;
+    match command.run() {
+        Ok(Verdict::Clean) => ExitCode::SUCCESS,
+        Err(e) => {
+            output::failure(&e, command.json());
+            ExitCode::from(2)
+        }
     }
 }

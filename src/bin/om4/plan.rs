@@ -1,15 +1,16 @@
 //! What a configuration reads and holds: counted from metadata, nothing is read.
 
+use crate::output::{self, Verdict};
 use anyhow::{Result, bail};
 use burn_om4::ocean::{PlaneRequest, PlaneSource};
 use burn_om4::plan::BatchPlan;
 use burn_om4::store::{OpenOptions, Store};
 use burn_om4::{
     Channel, DatasetOptions, OceanDataset, Om4Paths, Order, PrefetchOptions, Schedule,
-    ScheduleOptions, WindowOptions, parse_channels,
+    ScheduleOptions, Strictness, WindowOptions, parse_channels,
 };
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -43,21 +44,35 @@ pub(crate) struct Options {
     /// Batches read ahead.
     #[arg(long, default_value_t = 2)]
     prefetch: usize,
+    /// Take missing chunks and statistics that cannot normalise for what the original took them for.
+    #[arg(long)]
+    lenient: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<Verdict> {
     let prognostic = parse_channels(&options.prognostic)?;
     let boundary = parse_channels(&options.boundary)?;
     let window = WindowOptions::default()
         .with_history(options.history)
         .with_steps(options.steps)
         .with_stride(options.stride);
-    let dataset_options =
-        DatasetOptions::new(prognostic.clone(), boundary.clone()).with_window(window);
+    let strictness = match options.lenient {
+        true => Strictness::Lenient,
+        false => Strictness::Strict,
+    };
+    let dataset_options = DatasetOptions::new(prognostic.clone(), boundary.clone())
+        .with_window(window)
+        .with_strictness(strictness);
     let paths = Om4Paths::in_dir(&options.data);
     let dataset = OceanDataset::open(&paths, &dataset_options)?;
     let every: Vec<Channel> = prognostic.iter().chain(&boundary).cloned().collect();
-    let store = Store::open(&paths.data, &OpenOptions::default().with_channels(every))?;
+    let opening = OpenOptions::default()
+        .with_channels(every)
+        .with_strictness(strictness);
+    let store = Store::open(&paths.data, &opening)?;
     let spec = ScheduleOptions::default()
         .with_order(match options.order {
             Visit::Sequential => Order::Sequential,
@@ -80,9 +95,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let plane = dataset.context(0).shape();
     let plane_bytes = (plane.cells() * size_of::<f32>()) as u64;
     let prefetch = PrefetchOptions::default().with_batches(options.prefetch);
-    let report = counts.report(dataset.windows(), epoch.len(), plane_bytes, &prefetch);
-    println!("{}", serde_json::to_string_pretty(&report)?);
-    Ok(())
+    let mut report = counts.report(dataset.windows(), epoch.len(), plane_bytes, &prefetch);
+    report.warnings = store.warnings().to_vec();
+    output::warn(&report.warnings);
+    match options.json {
+        true => output::print_json(&report)?,
+        false => output::print(&report.text())?,
+    }
+    Ok(Verdict::Clean)
 }
 
 /// Sums over the batches of an epoch.
@@ -123,26 +143,27 @@ impl Counts {
         batches: u64,
         plane_bytes: u64,
         prefetch: &PrefetchOptions,
-    ) -> Value {
+    ) -> Report {
         let per_batch = |n: u64| n as f64 / batches as f64;
         let reread = self.uses.values().sum::<u64>() as f64 / self.uses.len() as f64;
         // In use, waiting, being read.
         let held = (prefetch.batches as u64 + 2).min(batches);
-        json!({
-            "windows": windows,
-            "batches": batches,
-            "unique_planes_per_batch": per_batch(self.unique_planes),
-            "unique_bytes_per_batch": per_batch(self.unique_planes) * plane_bytes as f64,
-            "unique_planes_per_epoch": self.unique_planes,
-            "unique_bytes_per_epoch": self.unique_planes * plane_bytes,
-            "planes_shown_per_epoch": self.shown_planes,
-            "shown_over_unique": self.shown_planes as f64 / self.unique_planes as f64,
-            "chunks_per_batch": per_batch(self.chunks),
-            "chunks_per_epoch": self.chunks,
-            "times_each_row_is_read": reread,
-            "host_memory_bytes": held * self.largest * plane_bytes,
-            "bound_by": self.bound(reread),
-        })
+        Report {
+            windows,
+            batches,
+            unique_planes_per_batch: per_batch(self.unique_planes),
+            unique_bytes_per_batch: per_batch(self.unique_planes) * plane_bytes as f64,
+            unique_planes_per_epoch: self.unique_planes,
+            unique_bytes_per_epoch: self.unique_planes * plane_bytes,
+            planes_shown_per_epoch: self.shown_planes,
+            shown_over_unique: self.shown_planes as f64 / self.unique_planes as f64,
+            chunks_per_batch: per_batch(self.chunks),
+            chunks_per_epoch: self.chunks,
+            times_each_row_is_read: reread,
+            host_memory_bytes: held * self.largest * plane_bytes,
+            bound_by: self.bound(reread),
+            warnings: Vec::new(),
+        }
     }
 
     /// The stage that bounds the run, and what helps.
@@ -155,5 +176,64 @@ impl Counts {
         } else {
             "reading, once per plane: the storage"
         }
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    windows: usize,
+    batches: u64,
+    unique_planes_per_batch: f64,
+    unique_bytes_per_batch: f64,
+    unique_planes_per_epoch: u64,
+    unique_bytes_per_epoch: u64,
+    planes_shown_per_epoch: u64,
+    shown_over_unique: f64,
+    chunks_per_batch: f64,
+    chunks_per_epoch: u64,
+    times_each_row_is_read: f64,
+    host_memory_bytes: u64,
+    bound_by: &'static str,
+    warnings: Vec<String>,
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let bytes = |n: u64| output::bytes(n as f64);
+        output::table(&[
+            ("windows", self.windows.to_string()),
+            ("batches in an epoch", self.batches.to_string()),
+            (
+                "read per batch",
+                format!(
+                    "{:.1} planes, {}, {:.1} chunks",
+                    self.unique_planes_per_batch,
+                    output::bytes(self.unique_bytes_per_batch),
+                    self.chunks_per_batch
+                ),
+            ),
+            (
+                "read per epoch",
+                format!(
+                    "{} planes, {}, {} chunks",
+                    self.unique_planes_per_epoch,
+                    bytes(self.unique_bytes_per_epoch),
+                    self.chunks_per_epoch
+                ),
+            ),
+            (
+                "shown per epoch",
+                format!(
+                    "{} planes, {:.2} times what is read",
+                    self.planes_shown_per_epoch, self.shown_over_unique
+                ),
+            ),
+            (
+                "each row is read",
+                format!("{:.2} times an epoch", self.times_each_row_is_read),
+            ),
+            ("host memory at most", bytes(self.host_memory_bytes)),
+            ("bound by", self.bound_by.to_owned()),
+        ])
     }
 }

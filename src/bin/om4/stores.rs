@@ -1,5 +1,6 @@
 //! The stores of the bench: real geometry, one of each form, written once.
 
+use crate::output;
 use anyhow::{Context, Result, bail};
 use burn_om4::synth::{Chunking, Codec, Format, Layout, SynthOptions};
 use serde::Serialize;
@@ -83,7 +84,7 @@ impl Case {
         if dir.join("OM4.zarr").is_dir() {
             return Ok(dir);
         }
-        eprintln!("writing {}", dir.display());
+        output::say(&format!("writing {}", dir.display()));
         let options = SynthOptions::new(NY, NX)
             .with_levels(LEVELS)
             .with_rows(self.rows)
