@@ -120,10 +120,21 @@ impl OceanDataset {
     ///
     /// Every plane that goes into a batch is looked at: where the host prepares, whenever it is read,
     /// on other devices when it is read for the first time. The first that is found of a kind in a
-    /// channel is logged as a warning.
+    /// channel is a warning ([`value_warnings`](Self::value_warnings)), and logged.
     pub fn values(&self) -> Vec<ChannelValues> {
         let groups = self.sources.iter().flat_map(|source| source.values.iter());
         groups.flat_map(|(_, values)| values.found()).collect()
+    }
+
+    /// What was said so far of values of the batches that were read, each once, in the order in which it
+    /// was found: a channel is named with the first plane that holds NaN, an infinity or an extreme value
+    /// in a wet cell. What [`warnings`](Self::warnings) says is not said again.
+    pub fn value_warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for warning in self.sources.iter().flat_map(|source| source.said()) {
+            add(&mut warnings, warning);
+        }
+        warnings
     }
 
     /// The data set, after a look at the first planes of each source, which are there to be read.

@@ -14,7 +14,8 @@ use crate::plan::groups::PerGroup;
 use crate::plan::roles::PerRole;
 use crate::plan::window::{Window, WindowOptions};
 use crate::prepare::arithmetic::Preparation;
-use std::sync::Arc;
+use crate::sync::lock;
+use std::sync::{Arc, Mutex};
 
 /// A source of inputs and boundaries, and where labels come from when not from there.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub(crate) struct Source {
     pub context: Arc<BatchContext>,
     /// What the wet cells were found to hold.
     pub values: PerGroup<GroupValues>,
+    /// What was said of them while batches were read.
+    said: Mutex<Vec<String>>,
     pub warnings: Vec<String>,
 }
 
@@ -111,11 +114,23 @@ impl Source {
         Ok(Self {
             index,
             values,
+            said: Mutex::default(),
             groups,
             starts,
             context: Arc::new(context),
             warnings,
         })
+    }
+
+    /// Says what a batch was found to hold.
+    pub(crate) fn say(&self, warning: String) {
+        log::warn!("{warning}");
+        lock(&self.said).push(warning);
+    }
+
+    /// What was said so far.
+    pub(crate) fn said(&self) -> Vec<String> {
+        lock(&self.said).clone()
     }
 
     /// Looks at the first row of the first window, one plane for each mask: what is odd, as

@@ -146,7 +146,7 @@ impl BatchFill<'_> {
         }
         let judged = values.judge(channels, &rows, 0..n)?;
         for warning in judged.warnings {
-            log::warn!("{warning}");
+            self.source.say(warning);
         }
         self.odd.add(&judged.counts);
         Ok(())

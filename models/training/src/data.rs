@@ -174,6 +174,18 @@ impl Loaders {
         all.retain(|warning| seen.insert(warning.clone()));
         Ok(all)
     }
+
+    /// What was found so far in the values of batches, each once.
+    pub fn found(&self) -> Vec<String> {
+        let of = |loader: &OceanLoader| loader.batcher().dataset().value_warnings();
+        let mut all = of(&self.train);
+        for warning in of(&self.validation) {
+            if !all.contains(&warning) {
+                all.push(warning);
+            }
+        }
+        all
+    }
 }
 
 /// A list of channels, or the name of the preset that a long list is.

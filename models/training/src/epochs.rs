@@ -3,6 +3,7 @@
 use crate::checkpoint::{Checkpoints, Recipe, RunState};
 use crate::config::RunConfig;
 use crate::data::Loaders;
+use crate::found::Found;
 use crate::output::Voice;
 use crate::progress::Progress;
 use crate::report::{EpochRecord, Extension};
@@ -26,6 +27,8 @@ pub struct Trained {
     pub epochs: Vec<EpochRecord>,
     /// How the plan was made longer.
     pub extensions: Vec<Extension>,
+    /// What was found in the values of batches, as it was printed.
+    pub found: Vec<String>,
     /// As they were left: for their counters.
     pub loaders: Loaders,
 }
@@ -57,6 +60,7 @@ struct Run<'a> {
     extensions: Vec<Extension>,
     /// What the last pass over the training windows waited for batches, as a share of its time.
     waited: f64,
+    found: Found,
     progress: Progress,
 }
 
@@ -78,6 +82,7 @@ pub fn train(
     let total = config.epochs * batches;
     let run = Run {
         trainer: Trainer::new(network, config.lr, total),
+        found: Found::after(loaders.found()),
         loaders,
         policy,
         recipe: config.recipe()?,
@@ -99,6 +104,7 @@ pub fn train(
         let network = run.trainer.averaged();
         let scores = validate(&network, &run.loaders.validation, device);
         let scores = scores.map_err(|error| run.kept(error))?;
+        run.found.say_news(&run.loaders);
         if !scores.finite() {
             let place = || format!("validation after step {}", run.trainer.steps());
             network.state_dict().check_finite().with_context(place)?;
@@ -116,6 +122,7 @@ pub fn train(
                 scores,
                 epochs: run.epochs,
                 extensions: run.extensions,
+                found: run.found.into_warnings(),
                 loaders: run.loaders,
             });
         }
@@ -190,6 +197,7 @@ impl Run<'_> {
         for batch in self.loaders.train.iter() {
             let batch = batch.context("reading a training batch");
             let batch = batch.map_err(|error| self.kept(error))?;
+            self.found.say_news(&self.loaders);
             let loss = self.trainer.step(&batch)?;
             self.losses.push(f64::from(loss));
             self.waited = (waits() - before) / started.elapsed().as_secs_f64();

@@ -55,6 +55,7 @@ pub mod epochs;
 mod facts;
 mod files;
 mod floats;
+mod found;
 pub mod network;
 pub mod optimiser;
 pub mod options;

@@ -3,6 +3,7 @@
 use crate::files;
 use crate::score::{Scores, Weighting};
 use anyhow::Result;
+use burn_om4::dataset::ChannelValues;
 use burn_om4::host::HostPoolState;
 use burn_om4::{BatchContext, LoaderCounters, OceanLoader};
 use serde::{Deserialize, Serialize};
@@ -85,7 +86,7 @@ pub struct EpochRecord {
 }
 
 /// What both loaders did, in the process that ended the run.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct LoaderReport {
     /// Of the training loader.
     pub train: Loading,
@@ -94,11 +95,13 @@ pub struct LoaderReport {
 }
 
 /// Totals of a loader, and its host memory at the end.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Loading {
     /// What was read, and waited for.
     #[serde(flatten)]
     pub counters: LoaderCounters,
+    /// What wet cells held that they should not, by channel.
+    pub values: Vec<ChannelValues>,
     /// Buffers of planes.
     pub host_pool: HostPoolState,
 }
@@ -108,6 +111,7 @@ impl Loading {
     pub fn of(loader: &OceanLoader) -> Self {
         Self {
             counters: loader.counters(),
+            values: loader.batcher().dataset().values(),
             host_pool: loader.batcher().host_pool(),
         }
     }
@@ -235,9 +239,17 @@ pub fn loader_summary(report: &LoaderReport) -> String {
         sum(|c| c.stored_bytes) as f64 / 1e6,
         waits[0].max.max(waits[1].max),
     );
-    let (missing, nan) = (sum(|c| c.missing_chunks), sum(|c| c.nan_in_ocean));
-    if missing + nan > 0 {
-        let _ = write!(text, "; {missing} chunks missing, {nan} NaN in the ocean");
+    let missing = sum(|c| c.missing_chunks);
+    if missing > 0 {
+        let _ = write!(text, "; {missing} chunks missing");
+    }
+    for (loading, what) in [
+        (&report.train, "training"),
+        (&report.validation, "validation"),
+    ] {
+        for values in &loading.values {
+            let _ = write!(text, "\n{what} data, {values}");
+        }
     }
     text
 }

@@ -67,7 +67,8 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
     voice.say(&facts(&task, &loaders, &config)?);
     before::check_files(options)?;
     let (weighting, odd) = before::try_validation(&network, &loaders.validation, &device)?;
-    let mut warnings = [&options.warnings[..], &loaders.warnings()?, &odd].concat();
+    let found = loaders.found();
+    let mut warnings = [&options.warnings[..], &loaders.warnings()?, &found, &odd].concat();
     warnings.extend(before::single_values(&config.network, &loaders));
     warnings.iter().for_each(|warning| warn(warning));
 
@@ -92,6 +93,7 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
     let loaders = &trained.loaders;
     let context = loaders.validation.batcher().dataset().context(0);
     let validation = skills(&trained.scores, context);
+    warnings.extend(trained.found.iter().cloned());
     warnings.extend(without_ratio(&validation));
     let report = Report {
         validation,

@@ -125,3 +125,38 @@ fn rank_and_world_stand_in_the_report() {
     let config = &report["config"];
     assert_eq!((&config["rank"], &config["world"]), (&1.into(), &3.into()));
 }
+
+#[test]
+fn what_batches_hold_is_said_once_and_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    write_with(dir.path(), "thetao_0", (20, 2 * NX + 5), f32::NAN);
+    let outcome = train(&asked(dir.path(), &["--epochs", "2"])).unwrap();
+    let warning = format!(
+        "array thetao_0, time row 20: 1 of {} wet cells are NaN",
+        NY * NX
+    );
+    let said = outcome.report.warnings.iter();
+    assert_eq!(
+        said.filter(|w| w.contains(&warning)).count(),
+        1,
+        "{:?}",
+        outcome.report.warnings
+    );
+    let report = fs::read(dir.path().join("out/report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let of = |loader: &str| {
+        report["loader"][loader]["values"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    let found = [of("train"), of("validation")].concat();
+    assert!(!found.is_empty(), "{report}");
+    for found in found {
+        assert_eq!(found["channel"], "thetao_0");
+        assert_eq!(
+            (&found["worst_row"], &found["cells"]["nan"]),
+            (&20.into(), &1.into())
+        );
+    }
+}
