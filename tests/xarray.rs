@@ -70,11 +70,7 @@ fn the_lines_of_the_book_make_a_store_that_is_read_in_strict_mode() {
     let wet = batch.label_mask();
     let label = batch.label(0);
     for (channel, name) in prognostic.split(',').enumerate() {
-        let wet: Tensor<2> = wet
-            .clone()
-            .float()
-            .slice([channel..channel + 1])
-            .squeeze_dim(0);
+        let wet: Tensor<2> = wet.clone().float().narrow(0, channel, 1).squeeze_dim(0);
         let cells = wet.clone().sum().into_scalar::<f32>();
         assert!(
             cells > 100.0 && cells < 600.0,
