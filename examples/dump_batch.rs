@@ -40,7 +40,10 @@ struct Options {
 }
 
 fn main() -> Result<()> {
-    let options = Options::parse();
+    dump(&Options::parse())
+}
+
+fn dump(options: &Options) -> Result<()> {
     let manifest: Manifest<Case> = read_manifest(&options.manifest)
         .with_context(|| format!("cannot read {}", options.manifest.display()))?;
     let case = manifest.cases.into_iter().find(|c| c.id == options.case);
@@ -130,4 +133,67 @@ fn write_mask(path: &Path, batch: &ModelBatch) -> Result<()> {
     npy.extend(mask.into_data().iter::<bool>().map(u8::from))?;
     npy.finish()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn_om4::synth::SynthOptions;
+    use om4_test_support::read_npy;
+
+    /// Two windows of two steps, and a manifest that says so.
+    fn write_case(dir: &Path) {
+        SynthOptions::new(4, 6)
+            .with_levels(1)
+            .with_rows(12)
+            .with_variables(&["thetao"], &["zos", "hfds"])
+            .write(&dir.join("store"))
+            .unwrap();
+        let case = serde_json::json!({
+            "id": "two", "prognostic": ["zos", "thetao_0"], "boundary": ["hfds"], "hist": 1, "steps": 2,
+            "stride": 1, "indices": [3, 1], "normalize_before_mask": true, "masked_fill_value": 0.0,
+            "time_slice": null, "stores": ["store"], "label_stores": null,
+        });
+        let manifest = serde_json::json!({ "cases": [case] });
+        fs::write(dir.join("manifest.json"), manifest.to_string()).unwrap();
+    }
+
+    fn options(dir: &Path, case: &str) -> Options {
+        let path = |name: &str| dir.join(name).display().to_string();
+        let (manifest, out) = (path("manifest.json"), path("out"));
+        let arguments = ["--manifest", &manifest, "--case", case, "--out", &out];
+        Options::parse_from([&["dump_batch"], &arguments[..]].concat())
+    }
+
+    #[test]
+    fn a_case_becomes_numpy_files() {
+        let dir = tempfile::tempdir().unwrap();
+        write_case(dir.path());
+        dump(&options(dir.path(), "two")).unwrap();
+        let out = dir.path().join("out");
+        let text = fs::read(out.join("meta.json")).unwrap();
+        let meta: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        // 12 rows, and a window of 6.
+        assert_eq!(meta["length"], 7);
+        let labels = serde_json::json!([[[5, 6], [3, 4]], [[7, 8], [5, 6]]]);
+        assert_eq!(meta["label_time_indices"], labels);
+
+        // (step, window, 2 times of 2 channels, 4, 6)
+        let shown = |name: &str| read_npy::<f32>(&out.join(name));
+        let (input, label) = (shown("input.npy"), shown("label.npy"));
+        assert_eq!((input.len(), label.len()), (2 * 2 * 4 * 24, 2 * 2 * 4 * 24));
+        assert_eq!(shown("boundary.npy").len(), 2 * 2 * 2 * 24);
+        // The label of the first step is the input of the second.
+        assert_eq!(input[2 * 4 * 24..], label[..2 * 4 * 24]);
+        assert!(label.iter().all(|v| v.is_finite()) && label.iter().any(|v| *v != 0.0));
+        let mask = read_npy::<u8>(&out.join("label_mask.npy"));
+        assert_eq!(mask.len(), 4 * 24);
+        // Land is 0.
+        let planes = label.chunks_exact(mask.len());
+        let land = planes.flat_map(|p| p.iter().zip(&mask).filter(|(_, wet)| **wet == 0));
+        assert!(land.into_iter().all(|(v, _)| *v == 0.0));
+
+        let error = dump(&options(dir.path(), "three")).unwrap_err();
+        assert!(error.to_string().contains("no case `three`"), "{error}");
+    }
 }

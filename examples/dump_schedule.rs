@@ -29,7 +29,10 @@ struct Args {
 }
 
 fn main() -> Result<()> {
-    let args = Args::parse();
+    dump(&Args::parse())
+}
+
+fn dump(args: &Args) -> Result<()> {
     let text = std::fs::read_to_string(&args.spec)
         .with_context(|| format!("reading {}", args.spec.display()))?;
     let mut document: Value = serde_json::from_str(&text).context("the spec is not JSON")?;
@@ -58,4 +61,46 @@ fn fill(value: &mut Value) -> Result<()> {
         epoch["ranks"] = json!(ranks.iter().map(batches).collect::<Vec<_>>());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(document: &Value) -> Result<Value> {
+        let dir = tempfile::tempdir()?;
+        let (spec, out) = (dir.path().join("spec.json"), dir.path().join("out.json"));
+        std::fs::write(&spec, document.to_string())?;
+        dump(&Args {
+            spec,
+            out: out.clone(),
+        })?;
+        Ok(serde_json::from_slice(&std::fs::read(out)?)?)
+    }
+
+    #[test]
+    fn cases_get_their_batches() {
+        let case = |world: u64, order: Value| {
+            json!({
+                "name": "kept", "datasets": [{ "length": 5, "group_key": 0 }], "batch_size": 2,
+                "shuffle": false, "drop_last": false, "seed": 1, "world_size": world,
+                "epochs": [{ "epoch": 1 }], "order": order,
+            })
+        };
+        let document = json!({ "cases": [case(1, Value::Null), case(2, json!("sequential"))] });
+        let filled = filled(&document).unwrap();
+        let of = |i: usize| &filled["cases"][i]["epochs"][0];
+        assert_eq!(filled["cases"][0]["name"], "kept");
+        assert_eq!(of(0)["len"], 3);
+        assert_eq!(of(0)["ranks"], json!([[[0, 1], [2, 3], [4]]]));
+        assert_eq!(of(1)["len"], 2);
+        assert_eq!(of(1)["ranks"], json!([[[0, 1], [4]], [[2, 3], [0, 1]]]));
+    }
+
+    #[test]
+    fn a_spec_that_is_none_is_refused_by_its_place() {
+        let error = filled(&json!({ "cases": [{}] })).unwrap_err();
+        assert!(error.to_string().contains("case 0"), "{error:#}");
+        assert!(filled(&json!({ "nothing": 1 })).is_err());
+    }
 }

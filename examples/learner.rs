@@ -147,7 +147,19 @@ fn main() -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{demo, train};
+    use super::{Order, demo, loader, train};
+    use burn::data::dataloader::DataLoader;
+    use burn::tensor::Device;
+    use std::path::Path;
+
+    /// The values that a metric had, one a batch.
+    fn logged(out: &Path, epoch: usize, split: &str) -> Vec<f64> {
+        let log = out.join(format!("{split}/epoch-{epoch}/Loss.log"));
+        let text = std::fs::read_to_string(log).unwrap();
+        let value = |line: &str| line.split(',').next().unwrap().parse().unwrap();
+        let batches = text.lines().filter(|line| !line.ends_with(",final"));
+        batches.map(value).collect()
+    }
 
     #[test]
     fn burns_learner_trains_on_the_loader() {
@@ -155,9 +167,31 @@ mod tests {
         let (store, out) = (dir.path().join("store"), dir.path().join("out"));
         demo::write_demo(&store, |_| ()).unwrap();
         let days = ["2001-01-01..2001-03-01", "2004-01-01..2004-02-01"];
-        train(&store, &out, days, 2).unwrap();
+        let emulator = train(&store, &out, days, 2).unwrap();
+        let device = Device::flex();
+        let batches = days.map(|days| {
+            let loader = loader(&store, days, Order::Sequential, &device).unwrap();
+            loader.batches() as usize
+        });
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let train = [1, 2].map(|epoch| logged(&out, epoch, "train"));
+        let valid = [1, 2].map(|epoch| logged(&out, epoch, "valid"));
+        for epoch in 0..2 {
+            assert_eq!([train[epoch].len(), valid[epoch].len()], batches);
+        }
+        assert!(mean(&train[1]) < mean(&train[0]), "{train:?}");
+
+        // The network that comes back is the one whose loss was logged last.
+        let validation = loader(&store, days[1], Order::Sequential, &device).unwrap();
+        let losses = validation.iter().map(|batch| {
+            let loss = emulator.loss(&batch.unwrap()).loss;
+            f64::from(loss.into_scalar::<f32>())
+        });
+        let losses: Vec<f64> = losses.collect();
+        assert!(
+            (mean(&losses) / mean(&valid[1]) - 1.0).abs() < 1e-3,
+            "{losses:?} {valid:?}"
+        );
         assert!(out.join("checkpoint/model-2.bpk").is_file());
-        let log = std::fs::read_to_string(out.join("valid/epoch-2/Loss.log")).unwrap();
-        assert!(!log.trim().is_empty());
     }
 }

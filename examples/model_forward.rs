@@ -49,7 +49,10 @@ struct Oracle {
 }
 
 fn main() -> Result<()> {
-    let args = Args::parse();
+    forward(Args::parse())
+}
+
+fn forward(args: Args) -> Result<()> {
     let device = Device::flex();
 
     let path = args.dir.join("oracle.json");
@@ -142,4 +145,45 @@ fn write<const D: usize>(path: &Path, tensor: Tensor<D>) -> Result<()> {
         Ok(())
     };
     write().with_context(|| format!("writing {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use om4_test_support::{read_npy, shared};
+
+    #[test]
+    fn it_predicts_what_the_original_does() {
+        let Some(dir) = shared("fixtures/models/v2_tiny") else {
+            return;
+        };
+        let out = tempfile::tempdir().unwrap();
+        let args = |weights| Args {
+            dir: dir.clone(),
+            out: out.path().join("new"),
+            weights,
+        };
+        forward(args(None)).unwrap();
+        for name in ["eval_output_step0.npy", "eval_rollout.npy"] {
+            let found = read_npy::<f32>(&out.path().join("new").join(name));
+            let expected = read_npy::<f32>(&dir.join(name));
+            assert_eq!(found.len(), expected.len(), "{name}");
+            let scale = expected.iter().fold(0.0_f32, |a, v| a.max(v.abs()));
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!(
+                    (found - expected).abs() < 1e-4 * scale,
+                    "{name}: {found} {expected}"
+                );
+            }
+        }
+        // Other weights are used, and predict something else.
+        let other = dir.join("state_after_iter3.safetensors");
+        let before = read_npy::<f32>(&out.path().join("new/eval_rollout.npy"));
+        forward(args(Some(other))).unwrap();
+        assert_ne!(
+            read_npy::<f32>(&out.path().join("new/eval_rollout.npy")),
+            before
+        );
+        assert!(forward(args(Some(dir.join("nowhere.safetensors")))).is_err());
+    }
 }

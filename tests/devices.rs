@@ -182,6 +182,81 @@ fn the_state_is_what_every_slice_has_delivered() {
     assert_eq!(next, at(1, 0));
 }
 
+fn orders() -> Vec<Order> {
+    let batches = (0..8).map(|k| vec![(k * 5) % 16, (k * 3 + 1) % 16]);
+    vec![
+        Order::Sequential,
+        Order::Shuffled,
+        Order::Blocks { block: 4, pool: 2 },
+        Order::Samudra {
+            shuffle: true,
+            groups: Default::default(),
+        },
+        Order::Custom(batches.collect()),
+    ]
+}
+
+/// What is left of two epochs, per slice.
+fn rest(loader: &Arc<OceanLoader>, devices: usize, first: u64) -> Vec<Vec<Vec<usize>>> {
+    let slices = split(loader, devices);
+    let epochs =
+        |slice: &Arc<dyn DataLoader<ModelBatch>>| (first..2).flat_map(|_| pass(&**slice)).collect();
+    slices.iter().map(epochs).collect()
+}
+
+#[test]
+fn devices_go_on_after_any_batch_in_every_order() {
+    // A window of one step spans 4 rows: 16 windows, 8 batches, 4 of them per device and epoch.
+    let fresh = |order: &Order| {
+        Arc::new(loader_of(
+            memory_dataset(memory_source(19), 1),
+            order.clone(),
+            1,
+        ))
+    };
+    for order in orders() {
+        let whole = rest(&fresh(&order), 2, 0);
+        assert!(whole.iter().all(|slice| slice.len() == 8), "{order:?}");
+        for stop in 1..8 {
+            let run = fresh(&order);
+            let slices = split(&run, 2);
+            for slice in &slices {
+                let mut left = stop;
+                while left > 0 {
+                    left -= slice.iter().take(left).map(|b| drop(b.unwrap())).count();
+                }
+            }
+            let state = LoaderState::from_json(&run.state().to_json()).unwrap();
+            drop(slices);
+            let resume = || {
+                let spec = Arc::into_inner(fresh(&order)).unwrap();
+                spec.resume(&state)
+            };
+            let resumed = Arc::new(resume().unwrap());
+            let epoch = u64::from(stop >= 4);
+            let tail: Vec<_> = whole.iter().map(|slice| slice[stop..].to_vec()).collect();
+            assert_eq!(rest(&resumed, 2, epoch), tail, "{order:?} after {stop}");
+
+            // Where the order depends on the number of ranks, nobody else goes on in mid-epoch, and the
+            // state is what it was.
+            let fixed = matches!(order, Order::Samudra { .. } | Order::Custom(_));
+            let resumed = Arc::new(resume().unwrap());
+            if fixed {
+                assert_eq!(resumed.state(), state, "{order:?} after {stop}");
+            }
+            let three = split(&resumed, 3);
+            for other in [&*resumed as &dyn DataLoader<ModelBatch>, &*three[0]] {
+                let first = other.iter().next().unwrap().err();
+                if fixed {
+                    let error = first.unwrap();
+                    let error = own_error(&error).to_string();
+                    assert!(error.contains("world size"), "{order:?}: {error}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_slice_that_is_no_devices_share_says_so() {
     let loader = loader(20);

@@ -203,11 +203,20 @@ impl OceanLoader {
     /// after it the epochs that follow. What may differ from the saved run is listed at
     /// [`LoaderState`].
     ///
+    /// A state that slices saved can be resumed by as many slices in every order. With one that forbids
+    /// another world (Samudra's, custom) a pass of the loader as a whole, or of another number of
+    /// slices, then consists of that error.
+    ///
     /// # Errors
     /// The data set, the order or the seed is another one, or the position cannot be reached with
     /// this world or batch size.
     pub fn resume(self, state: &LoaderState) -> Result<Self> {
-        let position = state.resume(&self.schedule, &self.fingerprint())?;
+        let store = self.fingerprint();
+        let position = match state.resume(&self.schedule, &store) {
+            Ok(position) => position,
+            Err(_) if state.fits_slices_of(&self.schedule, &store) => state.position(),
+            Err(error) => return Err(error),
+        };
         let saved = Some(state.clone());
         Ok(self.restarted(Start { position, saved }))
     }
@@ -223,7 +232,10 @@ impl OceanLoader {
         let store = self.fingerprint();
         match self.latest.get() {
             Some((schedule, position)) => LoaderState::new(&schedule, position, store),
-            None => LoaderState::new(&self.schedule, self.start.position, store),
+            None => match self.of_slices(&store) {
+                Some(saved) => saved.clone(),
+                None => LoaderState::new(&self.schedule, self.start.position, store),
+            },
         }
     }
 
@@ -331,10 +343,16 @@ impl OceanLoader {
 
     /// Where the first pass starts, in steps of `share`.
     fn first(&self, share: &Schedule) -> Result<Position> {
-        match (&self.slice, &self.start.saved) {
-            (Some(_), Some(state)) => state.resume(share, &self.fingerprint()),
-            _ => Ok(self.start.position),
+        match &self.start.saved {
+            Some(state) => state.resume(share, &self.fingerprint()),
+            None => Ok(self.start.position),
         }
+    }
+
+    /// What was resumed, where only slices can go on from it.
+    fn of_slices(&self, store: &Fingerprint) -> Option<&LoaderState> {
+        let saved = self.start.saved.as_ref()?;
+        saved.fits_slices_of(&self.schedule, store).then_some(saved)
     }
 
     /// The next pass, and its place, which is the loader's from now on.

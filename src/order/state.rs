@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::order::fingerprint::{Fingerprint, FingerprintPart};
-use crate::order::options::Order;
+use crate::order::options::{Order, Shard};
 use crate::order::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,9 @@ pub struct Position {
 /// where "yes" needs the windows delivered so far to be a whole number of rounds of the new run:
 /// `delivered * batch_size * world` is a multiple of the new `batch_size * world`. At the end of an
 /// epoch it always is: the new run starts with the next one.
+///
+/// Slices count as that many more ranks: what two slices of a loader saved is of a world twice as large,
+/// and two slices go on from it in every order ([`OceanLoader::resume`](crate::OceanLoader::resume)).
 ///
 /// ```
 /// use burn_om4::{LoaderState, Schedule, ScheduleOptions};
@@ -176,6 +179,19 @@ impl LoaderState {
             return self.next_epoch();
         }
         self.in_rounds_of(schedule)
+    }
+
+    /// Whether it is the state of slices of a loader with this schedule, and of no use to the loader as a
+    /// whole: its order depends on the number of ranks, which slices multiply.
+    pub(crate) fn fits_slices_of(&self, schedule: &Schedule, store: &Fingerprint) -> bool {
+        let world = schedule.options().world;
+        let count = self.world / world;
+        if count < 2 || !self.world.is_multiple_of(world) {
+            return false;
+        }
+        let slice = schedule.shard(Shard { index: 0, count });
+        slice.is_ok_and(|slice| self.resume(&slice, store).is_ok())
+            && self.resume(schedule, store).is_err()
     }
 
     fn next_epoch(&self) -> Result<Position> {
