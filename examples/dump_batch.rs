@@ -147,7 +147,7 @@ mod tests {
             .with_levels(1)
             .with_rows(12)
             .with_variables(&["thetao"], &["zos", "hfds"])
-            .write(&dir.join("store"))
+            .write(dir.join("store"))
             .unwrap();
         let case = serde_json::json!({
             "id": "two", "prognostic": ["zos", "thetao_0"], "boundary": ["hfds"], "hist": 1, "steps": 2,

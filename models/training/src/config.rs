@@ -47,8 +47,11 @@ pub struct RunConfig {
     pub prefetch: usize,
     /// Threads that read and decode.
     pub readers: usize,
-    /// Whether missing chunks and unusable statistics are taken with a warning.
+    /// Whether missing chunks, unusable statistics and values that would spoil a training are taken with
+    /// a warning.
     pub lenient: bool,
+    /// Share of a plane's ocean cells that may be NaN.
+    pub max_nan_share: f64,
     /// Which of `world` processes this is, from 0.
     pub rank: usize,
     /// Number of processes.
@@ -57,14 +60,21 @@ pub struct RunConfig {
 
 impl RunConfig {
     /// All that decides what is learned. Where the store lies, the device and how it is read do not. Nor
-    /// does being lenient: without it a run learns the same or ends.
+    /// do being lenient and the share of NaN: a stricter run learns the same or ends.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
     pub fn recipe(&self) -> Result<Recipe> {
         let config = serde_json::to_value(self)?;
         let fields = config.as_object().into_iter().flatten();
-        let incidental = ["data", "device", "prefetch", "readers", "lenient"];
+        let incidental = [
+            "data",
+            "device",
+            "prefetch",
+            "readers",
+            "lenient",
+            "max_nan_share",
+        ];
         let decides = |key: &str| !incidental.contains(&key);
         let kept = fields.filter(|(key, _)| decides(key));
         Ok(kept.map(|(k, v)| (k.clone(), v.to_string())).collect())

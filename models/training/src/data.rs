@@ -27,8 +27,10 @@ pub struct Task {
     pub val_time: DateRange,
     /// How chunks are read.
     pub io: ReadMethod,
-    /// What to do about missing chunks and unusable statistics.
+    /// What to do about missing chunks, unusable statistics and values that would spoil a training.
     pub strictness: Strictness,
+    /// Share of a plane's ocean cells that may be NaN.
+    pub max_nan_share: f64,
 }
 
 /// What a task takes where the options are silent.
@@ -81,7 +83,8 @@ impl Task {
             (None, None, None) => {
                 let all = DatasetOptions::new(prognostic.clone(), boundary.clone())
                     .with_window(window.clone())
-                    .with_strictness(strictness);
+                    .with_strictness(strictness)
+                    .with_max_nan_share(options.max_nan_share);
                 cut(&OceanDataset::open(&paths, &all)?)?
             }
             _ => bail!("give both --train-time and --val-time, or neither"),
@@ -96,6 +99,7 @@ impl Task {
             val_time,
             io: options.io,
             strictness,
+            max_nan_share: options.max_nan_share,
         })
     }
 
@@ -104,7 +108,8 @@ impl Task {
             .with_window(self.window.clone())
             .with_time(time)
             .with_io(self.io)
-            .with_strictness(self.strictness);
+            .with_strictness(self.strictness)
+            .with_max_nan_share(self.max_nan_share);
         Ok(OceanDataset::open(&self.paths, &options)?)
     }
 }

@@ -104,7 +104,7 @@ pub fn train(
         let network = run.trainer.averaged();
         let scores = validate(&network, &run.loaders.validation, device);
         let scores = scores.map_err(|error| run.kept(error))?;
-        run.found.say_news(&run.loaders);
+        run.found.say_news(&run.loaders, &run.progress);
         if !scores.finite() {
             let place = || format!("validation after step {}", run.trainer.steps());
             network.state_dict().check_finite().with_context(place)?;
@@ -197,7 +197,7 @@ impl Run<'_> {
         for batch in self.loaders.train.iter() {
             let batch = batch.context("reading a training batch");
             let batch = batch.map_err(|error| self.kept(error))?;
-            self.found.say_news(&self.loaders);
+            self.found.say_news(&self.loaders, &self.progress);
             let loss = self.trainer.step(&batch)?;
             self.losses.push(f64::from(loss));
             self.waited = (waits() - before) / started.elapsed().as_secs_f64();

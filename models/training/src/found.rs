@@ -2,7 +2,7 @@
 //! report.
 
 use crate::data::Loaders;
-use crate::output::note;
+use crate::progress::Progress;
 
 /// What was found since it was made.
 pub(crate) struct Found {
@@ -21,10 +21,10 @@ impl Found {
     }
 
     /// Says what is new.
-    pub(crate) fn say_news(&mut self, loaders: &Loaders) {
+    pub(crate) fn say_news(&mut self, loaders: &Loaders, progress: &Progress) {
         for warning in loaders.found() {
             if !self.said.contains(&warning) {
-                note(&format!("warning: {warning}"));
+                progress.warn(&warning);
                 self.said.push(warning);
             }
         }

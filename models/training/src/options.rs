@@ -90,10 +90,14 @@ pub struct Options {
     #[arg(long, value_name = "METHOD", default_value_t = ReadMethod::default())]
     pub io: ReadMethod,
 
-    /// Take missing chunks as their fill value and unusable statistics with a warning, where without
-    /// this both are errors.
+    /// Take missing chunks as their fill value, and unusable statistics and values that would spoil a
+    /// training with a warning, where without this all are errors.
     #[arg(long)]
     pub lenient: bool,
+
+    /// Share of a plane's ocean cells that may be NaN; more is an error, or a warning with --lenient.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.25)]
+    pub max_nan_share: f64,
 
     /// Steps from one checkpoint to the next [default: one when told to stop by SIGTERM or SIGUSR1].
     #[arg(long, value_name = "N")]

@@ -28,7 +28,12 @@ impl Voice {
     }
 }
 
-/// A warning or a failure, on stderr.
+/// A warning, on stderr.
+pub(crate) fn warn(text: &str) {
+    note(&format!("warning: {text}"));
+}
+
+/// A failure, on stderr.
 pub(crate) fn note(text: &str) {
     line(io::stderr().lock(), text);
 }

@@ -1,6 +1,6 @@
 //! A bar on stderr, where that is a terminal; lines there in any case.
 
-use crate::output::Voice;
+use crate::output::{Voice, warn};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Progress of one activity.
@@ -40,6 +40,11 @@ impl Progress {
     /// A line that stays, above the bar.
     pub(crate) fn line(&self, text: &str) {
         self.bar.suspend(|| self.voice.aside(text));
+    }
+
+    /// A warning, above the bar.
+    pub(crate) fn warn(&self, text: &str) {
+        self.bar.suspend(|| warn(text));
     }
 
     /// Removes the bar.

@@ -10,7 +10,7 @@ use crate::facts::facts;
 use crate::files;
 use crate::network::{self, Size};
 use crate::options::Options;
-use crate::output::{Voice, note};
+use crate::output::{Voice, note, warn};
 use crate::pictures;
 use crate::progress::Progress;
 use crate::report::{ChannelSkill, LoaderReport, Loading, Report, loader_summary, skills, table};
@@ -114,10 +114,6 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
         report,
         demo: options.data.is_none(),
     })
-}
-
-fn warn(text: &str) {
-    note(&format!("warning: {text}"));
 }
 
 /// Channels whose validation error has nothing to be compared with. Said once training has shown it.
@@ -255,6 +251,7 @@ fn prepare(
         prefetch: options.prefetch,
         readers: burn_om4::store::reader_threads()?,
         lenient: options.lenient,
+        max_nan_share: options.max_nan_share,
         rank: options.rank.unwrap_or(0),
         world: options.world.unwrap_or(1),
     };

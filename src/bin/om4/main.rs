@@ -31,9 +31,7 @@ use std::process::ExitCode;
 
 #[derive(Parser)]
 #[command(about = "OM4 stores looked at, checked and measured", version)]
-#[command(
-    after_help = "Exit codes: 0 all is well, 2 it could not be done."
-)]
+#[command(after_help = "Exit codes: 0 all is well, 2 it could not be done.")]
 struct Options {
     #[command(subcommand)]
     command: Command,

@@ -93,3 +93,17 @@ fn a20_a_cell_that_cannot_be_learned_from_is_named() {
         assert!(!message.contains("--lr"), "{inside}: {message}");
     }
 }
+
+#[test]
+fn a27_inverted_masks_are_known_before_training() {
+    let Some(input) = unpack("a27_inverted_mask") else {
+        return;
+    };
+    let error = train(&input, "", "thetao_0,zos").err().unwrap();
+    let message = format!("{error:#}");
+    assert!(
+        message.contains("NaN") && message.contains("mask"),
+        "{message}"
+    );
+    assert!(!input.root.join("out").exists(), "{message}");
+}
