@@ -133,6 +133,28 @@ impl Error {
         self
     }
 
+    /// The same failure once more, its causes in words.
+    pub(crate) fn again(&self) -> Self {
+        let inner = &self.0;
+        let mut words = Vec::new();
+        let mut cause = std::error::Error::source(self);
+        while let Some(c) = cause {
+            words.push(c.to_string());
+            cause = c.source();
+        }
+        Self(Box::new(Inner {
+            kind: inner.kind,
+            message: inner.message.clone(),
+            store: inner.store.clone(),
+            array: inner.array.clone(),
+            chunk: inner.chunk.clone(),
+            row: inner.row,
+            expected: inner.expected.clone(),
+            found: inner.found.clone(),
+            cause: (!words.is_empty()).then(|| words.join(": ").into()),
+        }))
+    }
+
     /// What kind of failure this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

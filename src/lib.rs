@@ -98,7 +98,7 @@ pub use loader::{OceanBatcher, OceanLoader, PrefetchOptions, PrefetchTo};
 pub use observe::{LoaderCounters, Timeline};
 pub use ocean::{Channel, Date, DateRange, PRESETS, parse_channels, preset};
 pub use open::{Om4Paths, Om4Source};
-pub use options::{DeriveOptions, DeriveProgress, ReadMethod, Strictness};
+pub use options::{DeriveOptions, DeriveProgress, ReadMethod, StoreLimits, Strictness};
 pub use order::{LoaderState, Order, Schedule, ScheduleOptions};
 pub use plan::{Inputs, Role, Window, WindowOptions};
 pub use prepare::{MaskOrder, Precision, Transfer};

@@ -60,7 +60,7 @@ impl Ocean {
     ///
     /// What is odd without being an error is logged, and kept in `warnings`.
     pub fn open(paths: &Om4Paths, wanted: &[Channel], options: &OpenOptions) -> Result<Self> {
-        let derived = derived(&paths.data, wanted)?;
+        let derived = derived(&paths.data, wanted, options)?;
         let is_stored = |channel: &&Channel| derived.iter().all(|d| d.channel != **channel);
         let stored: Vec<Channel> = wanted.iter().filter(is_stored).cloned().collect();
         let bases = derived.iter().map(|d| d.base.clone());
@@ -130,14 +130,15 @@ struct Derived {
 
 /// The wanted channels that are derived. What can be neither read nor derived is left to
 /// [`Store::open`], which refuses it.
-fn derived(path: &Path, wanted: &[Channel]) -> Result<Vec<Derived>> {
+fn derived(path: &Path, wanted: &[Channel], options: &OpenOptions) -> Result<Vec<Derived>> {
     let mut derived = Vec::new();
     for channel in wanted {
         let Some(base) = channel.name().strip_suffix("_anomalies") else {
             continue;
         };
         let Ok(base) = base.parse() else { continue };
-        if !Store::names(path, channel)? && Store::names(path, &base)? {
+        let there = |channel| Store::names(path, channel, options);
+        if !there(channel)? && there(&base)? {
             let channel = channel.clone();
             derived.push(Derived { channel, base });
         }
@@ -222,10 +223,13 @@ impl Derived {
 impl DatasetOptions {
     /// How stores are opened.
     pub(crate) fn opening(&self) -> OpenOptions {
-        OpenOptions::default()
+        let mut options = OpenOptions::default()
             .with_strictness(self.strictness)
             .with_io(self.io)
             .with_derive(self.derive.clone())
+            .with_limits(self.limits);
+        options.time_name = self.time_name.clone();
+        options
     }
 }
 

@@ -157,3 +157,56 @@ impl PartialEq for DeriveProgress {
 }
 
 impl Eq for DeriveProgress {}
+
+/// How much a store may ask for. Numbers that stand in files decide what is allocated; beyond these
+/// bounds they are an error that names both sizes, of kind [`Metadata`](crate::ErrorKind::Metadata)
+/// where a document states them, else [`Corrupt`](crate::ErrorKind::Corrupt).
+///
+/// ```
+/// use burn_om4::StoreLimits;
+/// assert_eq!(StoreLimits::default().chunk_bytes, 4 << 30);
+/// let limits = StoreLimits::default().with_chunk_bytes(64 << 20);
+/// assert_eq!(limits.chunk_bytes, 64 << 20);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct StoreLimits {
+    /// Bytes of one decoded chunk, or inner chunk of a shard; also those of a shard's index. Default
+    /// 4 GiB.
+    pub chunk_bytes: u64,
+    /// Bytes of a coordinate, mask or statistic, at eight a value. Default 1 GiB.
+    pub small_bytes: u64,
+    /// Bytes of a metadata document. Default 64 MiB.
+    pub document_bytes: u64,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self {
+            chunk_bytes: 4 << 30,
+            small_bytes: 1 << 30,
+            document_bytes: 64 << 20,
+        }
+    }
+}
+
+impl StoreLimits {
+    /// The same limits with another bound for chunks.
+    pub fn with_chunk_bytes(mut self, bytes: u64) -> Self {
+        self.chunk_bytes = bytes;
+        self
+    }
+
+    /// The same limits with another bound for coordinates, masks and statistics.
+    pub fn with_small_bytes(mut self, bytes: u64) -> Self {
+        self.small_bytes = bytes;
+        self
+    }
+
+    /// The same limits with another bound for metadata documents.
+    pub fn with_document_bytes(mut self, bytes: u64) -> Self {
+        self.document_bytes = bytes;
+        self
+    }
+}

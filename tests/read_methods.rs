@@ -118,6 +118,52 @@ fn stores() -> Vec<Damaged> {
     ]
 }
 
+type Damage = Box<dyn Fn(&Path)>;
+
+/// What may lie in a chunk's place, and must neither be read nor waited for.
+#[cfg(unix)]
+fn no_files() -> [(&'static str, Damage); 7] {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::net::UnixListener;
+    let instead = |make: fn(&Path)| -> Damage {
+        Box::new(move |path| {
+            std::fs::remove_file(path).unwrap();
+            make(path);
+        })
+    };
+    let pipe = |path: &Path| {
+        let made = Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    };
+    let forbid: Damage = Box::new(|path| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o000)).unwrap();
+    });
+    [
+        (
+            "a link to itself",
+            instead(|path| symlink(path, path).unwrap()),
+        ),
+        (
+            "a link that leads nowhere",
+            instead(|path| symlink("nowhere", path).unwrap()),
+        ),
+        ("a pipe", instead(pipe)),
+        (
+            "a socket",
+            instead(|path| drop(UnixListener::bind(path).unwrap())),
+        ),
+        (
+            "a device without end",
+            instead(|path| symlink("/dev/zero", path).unwrap()),
+        ),
+        (
+            "a device without bytes",
+            instead(|path| symlink("/dev/null", path).unwrap()),
+        ),
+        ("forbidden", forbid),
+    ]
+}
+
 #[test]
 fn damage_is_the_same_error_by_every_way_of_reading() {
     let cut = |keep: fn(usize) -> usize| {
@@ -126,8 +172,7 @@ fn damage_is_the_same_error_by_every_way_of_reading() {
             std::fs::write(path, &bytes[..keep(bytes.len())]).unwrap();
         }
     };
-    type Damage = Box<dyn Fn(&Path)>;
-    let damages: Vec<(&str, ErrorKind, Damage)> = vec![
+    let mut damages: Vec<(&str, ErrorKind, Damage)> = vec![
         ("empty", ErrorKind::Corrupt, Box::new(cut(|_| 0))),
         ("one byte", ErrorKind::Corrupt, Box::new(cut(|_| 1))),
         ("half", ErrorKind::Corrupt, Box::new(cut(|n| n / 2))),
@@ -154,25 +199,9 @@ fn damage_is_the_same_error_by_every_way_of_reading() {
                 std::fs::create_dir(path).unwrap();
             }),
         ),
-        #[cfg(unix)]
-        (
-            "a link to itself",
-            ErrorKind::Io,
-            Box::new(|path| {
-                std::fs::remove_file(path).unwrap();
-                std::os::unix::fs::symlink(path, path).unwrap();
-            }),
-        ),
-        #[cfg(unix)]
-        (
-            "forbidden",
-            ErrorKind::Io,
-            Box::new(|path| {
-                use std::os::unix::fs::PermissionsExt;
-                std::fs::set_permissions(path, PermissionsExt::from_mode(0o000)).unwrap();
-            }),
-        ),
     ];
+    #[cfg(unix)]
+    damages.extend(no_files().map(|(name, damage)| (name, ErrorKind::Io, damage)));
     for store in stores() {
         for (name, kind, damage) in &damages {
             for Outcome { method, outcome } in store.after(damage, Strictness::Strict) {

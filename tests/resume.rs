@@ -4,6 +4,7 @@
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
 use burn_om4::dataset::OceanPair;
+use burn_om4::ocean::Grid;
 use burn_om4::order::{FingerprintBuilder, Position};
 use burn_om4::store::READERS_VARIABLE;
 use burn_om4::synth::SynthOptions;
@@ -273,6 +274,10 @@ fn changed(part: &str) -> OceanDataset {
         "windows" => options.window = WindowOptions::default().with_history(0).with_steps(2),
         "preparation" => options.masked_fill_value = -1.0,
         "labels" => label = Some(ocean.clone()),
+        "levels" => {
+            let grid = Grid::of_shape(ocean.grid.shape()).with_depths(vec![2.5, 10.0]);
+            ocean.grid = std::sync::Arc::new(grid.unwrap());
+        }
         _ => {}
     }
     let pair = OceanPair {
@@ -295,6 +300,7 @@ fn a_changed_data_set_is_refused_by_name() {
         "windows",
         "preparation",
         "labels",
+        "levels",
     ] {
         let other = loader_of(changed(part), spec(Order::Shuffled), 0);
         let error = other.resume(&state).err().unwrap();

@@ -13,6 +13,7 @@ impl OceanDataset {
     ///
     /// * `time axis`: calendar and every time of every source;
     /// * `grid`: extent and coordinates, of inputs and of labels;
+    /// * `levels`: the level coordinates of inputs and labels, where there are some;
     /// * `channels`: names and order, and units of labels;
     /// * `statistics`: mean and standard deviation of every channel;
     /// * `masks`: wet cells of every channel and of the surface;
@@ -44,6 +45,12 @@ fn add_source(builder: &mut FingerprintBuilder, source: &Source) {
     let grid = builder.part("grid");
     for of in [context.grid(), context.label_grid()] {
         add_grid(grid, of);
+    }
+
+    for of in [context.grid(), context.label_grid()] {
+        if let Some(depths) = of.depths() {
+            builder.part("levels").f64s(depths);
+        }
     }
 
     let channels = builder.part("channels");

@@ -3,6 +3,7 @@
 pub(crate) mod channel_group;
 pub(crate) mod context;
 pub(crate) mod digest;
+mod label_grid;
 pub(crate) mod ocean;
 pub(crate) mod ocean_dataset;
 pub(crate) mod options;

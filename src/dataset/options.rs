@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::ocean::calendar::DateRange;
 use crate::ocean::channel::{Channel, check_channels};
 use crate::ocean::time::DEFAULT_GAP_FACTOR;
-use crate::options::{DeriveOptions, ReadMethod, Strictness};
+use crate::options::{DeriveOptions, ReadMethod, StoreLimits, Strictness};
 use crate::plan::batch::Inputs;
 use crate::plan::window::WindowOptions;
 use crate::prepare::arithmetic::MaskOrder;
@@ -51,6 +51,12 @@ pub struct DatasetOptions {
     /// How channels are derived that the store lacks (`hfds_anomalies`).
     #[serde(default)]
     pub derive: DeriveOptions,
+    /// How much memory a store's own numbers may ask for.
+    #[serde(default)]
+    pub limits: StoreLimits,
+    /// Name of the time dimension and of its coordinate; `None` (the default) is `time`.
+    #[serde(default)]
+    pub time_name: Option<String>,
 }
 
 fn default_gap_factor() -> f64 {
@@ -77,6 +83,8 @@ impl DatasetOptions {
             max_nan_share: default_max_nan_share(),
             io: ReadMethod::default(),
             derive: DeriveOptions::default(),
+            limits: StoreLimits::default(),
+            time_name: None,
         }
     }
 
@@ -132,6 +140,18 @@ impl DatasetOptions {
     /// Sets how channels are derived that the store lacks.
     pub fn with_derive(mut self, derive: DeriveOptions) -> Self {
         self.derive = derive;
+        self
+    }
+
+    /// Sets how much memory a store's own numbers may ask for.
+    pub fn with_limits(mut self, limits: StoreLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the name of the time axis, where it is not `time`.
+    pub fn with_time_name(mut self, name: impl Into<String>) -> Self {
+        self.time_name = Some(name.into());
         self
     }
 

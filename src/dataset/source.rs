@@ -2,6 +2,7 @@
 
 use crate::dataset::channel_group::ChannelGroup;
 use crate::dataset::context::BatchContext;
+use crate::dataset::label_grid;
 use crate::dataset::ocean::Ocean;
 use crate::dataset::options::DatasetOptions;
 use crate::dataset::values::{GroupValues, ValueRules};
@@ -44,8 +45,8 @@ impl Source {
     /// The source at `index` of its data set.
     ///
     /// # Errors
-    /// A channel that an ocean lacks, days or windows that it cannot serve, and label times that do
-    /// not match the input times.
+    /// A channel that an ocean lacks, days or windows that it cannot serve, label times that do not
+    /// match the input times, and a grid of labels that is turned over or begins elsewhere.
     pub(crate) fn new(
         index: usize,
         pair: OceanPair,
@@ -70,9 +71,11 @@ impl Source {
                 .expected(format!("{} rows without a gap", window.span()))
                 .found(format!("{longest}")));
         }
+        let mut warnings = input.warnings.clone();
         let label_group = match &label {
             None => None,
             Some(label) => {
+                warnings.extend(label_grid::check(&input.grid, &label.grid)?);
                 let group = ChannelGroup::new(label, &options.prognostic)?;
                 let offset = label_offset(&input.time, &label.time, rows)?;
                 Some(ChannelGroup { offset, ..group })
@@ -103,7 +106,6 @@ impl Source {
             label_grid: of_labels.grid.clone(),
             time: input.time.clone(),
         };
-        let mut warnings = input.warnings;
         warnings.extend(label.into_iter().flat_map(|label| label.warnings));
         let rules = ValueRules {
             strictness: options.strictness,

@@ -1,4 +1,4 @@
-//! The horizontal grid: where its cells are, and how large.
+//! The grid: where its cells are, and how large.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::plane::PlaneShape;
@@ -30,13 +30,14 @@ pub struct CellAreaWeights {
     pub source: AreaSource,
 }
 
-/// The horizontal grid of a store.
+/// The grid of a store: horizontal, and the depths of its levels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     pub(crate) shape: PlaneShape,
     pub(crate) latitude: Option<Coordinate>,
     pub(crate) longitude: Option<Coordinate>,
     pub(crate) cell_area: Option<Vec<f64>>,
+    pub(crate) depths: Option<Vec<f64>>,
 }
 
 impl Grid {
@@ -47,7 +48,18 @@ impl Grid {
             latitude: None,
             longitude: None,
             cell_area: None,
+            depths: None,
         }
+    }
+
+    /// The same grid with depths of its levels, the surface first.
+    ///
+    /// # Errors
+    /// Depths that do not run from the surface down.
+    pub fn with_depths(mut self, depths: Vec<f64>) -> Result<Self> {
+        check_depths(&depths)?;
+        self.depths = Some(depths);
+        Ok(self)
     }
 
     /// Extent of a plane.
@@ -79,6 +91,12 @@ impl Grid {
     /// `areacello`: area of each cell, square metres, `(y, x)` in C order. NaN stays NaN.
     pub fn cell_area(&self) -> Option<&[f64]> {
         self.cell_area.as_deref()
+    }
+
+    /// The level coordinate `(level)` as the store has it (`lev`, `z_l`, `depth`, ...), most often
+    /// metres; `None` when it has none. Its first value is the one nearest the surface.
+    pub fn depths(&self) -> Option<&[f64]> {
+        self.depths.as_deref()
     }
 
     /// Weights for means over the sphere: the store's cell areas (a NaN area weighs nothing), else
@@ -114,6 +132,32 @@ impl Grid {
     }
 }
 
+/// Sees that levels run from the surface down: each is further from zero than the one before, above or
+/// below it.
+///
+/// # Errors
+/// [`ErrorKind::Values`], with the level that is not.
+pub(crate) fn check_depths(depths: &[f64]) -> Result<()> {
+    if depths.len() < 2 {
+        return Ok(());
+    }
+    let deeper = |at: usize| at == 0 || depths[at].abs() > depths[at - 1].abs();
+    let bad = (0..depths.len()).find(|&at| !depths[at].is_finite() || !deeper(at));
+    let Some(at) = bad else {
+        return Ok(());
+    };
+    let first: Vec<String> = depths.iter().take(5).map(f64::to_string).collect();
+    let more = if depths.len() > 5 { ", ..." } else { "" };
+    let message = "levels do not run from the surface down: level 0 would not be the surface";
+    Err(Error::new(ErrorKind::Values, message)
+        .expected("values that move away from zero")
+        .found(format!(
+            "{} at level {at} of [{}{more}]",
+            depths[at],
+            first.join(", ")
+        )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +168,7 @@ mod tests {
             latitude,
             longitude: None,
             cell_area,
+            depths: None,
         }
     }
 

@@ -62,8 +62,9 @@ impl TimeAxis {
     /// Decodes `values` in CF `units` (`days since 1958-01-01 12:00:00`) of the CF `calendar`.
     ///
     /// The unit is days, hours, minutes, seconds, milli-, micro- or nanoseconds, singular, plural or
-    /// abbreviated; months and years, which have no one length, are refused. The reference has a
-    /// date, an optional time of day and an optional zone, which must be UTC. Floating-point values are taken exactly and rounded once, to the nearest
+    /// abbreviated; months, which have no one length but in the 360-day calendar, and years are
+    /// refused. The reference has a date, an optional time of day (hours and minutes at least) and an
+    /// optional zone, which must be UTC. Floating-point values are taken exactly and rounded once, to the nearest
     /// microsecond, halves up.
     ///
     /// # Errors
@@ -265,7 +266,7 @@ impl Units {
         };
         let lower = text.to_ascii_lowercase();
         let (unit, reference) = lower.split_once("since").ok_or_else(unreadable)?;
-        let unit = Unit::parse(unit.trim()).ok_or_else(unreadable)?;
+        let unit = Unit::parse(unit.trim(), calendar).ok_or_else(unreadable)?;
         let between = |c: char| c.is_whitespace() || c == 't';
         let reference = reference.trim();
         let (date, rest) = reference.split_once(between).unwrap_or((reference, ""));
@@ -274,6 +275,15 @@ impl Units {
         let zone = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.');
         let clock = &rest[..rest.len() - zone.len()];
         let zone = zone.trim();
+        if !clock.is_empty() && !clock.contains(':') {
+            // UDUNITS takes it for the hour; cftime, and so xarray, leaves it out.
+            return Err(Error::new(
+                ErrorKind::Metadata,
+                "units of time with an hour without minutes, which programs read differently",
+            )
+            .expected("a time of day such as 12:00, or none")
+            .found(format!("`{text}`")));
+        }
         let clock = clock_micros(clock).filter(|_| is_utc(zone));
         let clock = clock.ok_or_else(unreadable)?;
         let day = calendar.day(date).ok_or_else(|| {
@@ -291,7 +301,7 @@ impl Units {
     }
 }
 
-/// Microseconds into the day of `HH[:MM[:SS[.fraction]]]`, or of nothing; a finer fraction is cut.
+/// Microseconds into the day of `HH:MM[:SS[.fraction]]`, or of nothing; a finer fraction is cut.
 fn clock_micros(text: &str) -> Option<i128> {
     if text.is_empty() {
         return Some(0);
@@ -321,10 +331,12 @@ struct Unit {
 
 impl Unit {
     /// A unit by a lower-case name.
-    fn parse(name: &str) -> Option<Self> {
+    fn parse(name: &str, calendar: Calendar) -> Option<Self> {
         let whole = |micros| Some(Self { micros, per: 1 });
         match name {
             "days" | "day" | "d" => whole(DAY.into()),
+            // Of one length in this calendar only.
+            "months" | "month" if calendar == Calendar::Day360 => whole(30 * i128::from(DAY)),
             "hours" | "hour" | "hrs" | "hr" | "h" => whole(3_600_000_000),
             "minutes" | "minute" | "mins" | "min" => whole(60_000_000),
             "seconds" | "second" | "secs" | "sec" | "s" => whole(1_000_000),

@@ -2,7 +2,8 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::ocean::channel::{Channel, DEPTHS};
-use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::metadata::ArrayMeta;
 
 /// Whether an array holds one channel or one per level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(crate) enum Levels {
 }
 
 /// More levels than any ocean model has: a damaged shape must not decide how much to allocate.
-const MOST_LEVELS: u64 = 10_000;
+pub(crate) const MOST_LEVELS: u64 = 10_000;
 
 /// The channels an array holds, in the order of its levels.
 ///
@@ -53,6 +54,14 @@ pub(crate) fn resolve(group: &ZarrGroup, meta: &ArrayMeta, shape: Levels) -> Res
             }
         },
     }
+}
+
+/// Whether an array of this name could hold a channel, in any layout.
+pub(crate) fn may_hold(name: &str, channel: &Channel) -> bool {
+    let older = name
+        .strip_prefix(channel.variable())
+        .is_some_and(|rest| rest.starts_with("_lev_"));
+    older || name == channel.name() || name == channel.variable()
 }
 
 /// Variable and depth of an older name: `("thetao", 2.5)` for `thetao_lev_2_5`.

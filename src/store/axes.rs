@@ -11,8 +11,8 @@ pub(crate) enum Axis {
     X,
 }
 
-/// Accepted names of the time dimension.
-pub(crate) const TIME_NAMES: [&str; 1] = ["time"];
+/// Name of the time dimension and its coordinate, unless the options say another.
+pub(crate) const TIME_NAME: &str = "time";
 /// Accepted names of the vertical dimension.
 pub(crate) const LEVEL_NAMES: [&str; 5] = ["lev", "z_l", "depth", "level", "z"];
 /// Accepted names of the meridional dimension.
@@ -31,10 +31,10 @@ pub(crate) const PLANE_AXES: [&[Axis]; 3] = [
 pub(crate) const EXPECTED: &str = "(time, y, x), (time, level, y, x) or (level, time, y, x) with time; \
      lev, z_l, depth, level or z; y, lat, latitude or yh; x, lon, longitude or xh";
 
-/// The role a dimension's name stands for, where it is a known one.
-pub(crate) fn axis_of(name: &str) -> Option<Axis> {
+/// The role a dimension's name stands for, where it is a known one; `time` is that of the time axis.
+pub(crate) fn axis_of(name: &str, time: &str) -> Option<Axis> {
     let known = [
-        (Axis::Time, &TIME_NAMES[..]),
+        (Axis::Time, &[time][..]),
         (Axis::Level, &LEVEL_NAMES[..]),
         (Axis::Y, &Y_NAMES[..]),
         (Axis::X, &X_NAMES[..]),
@@ -44,12 +44,9 @@ pub(crate) fn axis_of(name: &str) -> Option<Axis> {
 }
 
 /// The roles of an array's dimensions, where all have known names.
-pub(crate) fn axes_of(meta: &ArrayMeta) -> Option<Vec<Axis>> {
-    meta.dims
-        .as_ref()?
-        .iter()
-        .map(|name| axis_of(name))
-        .collect()
+pub(crate) fn axes_of(meta: &ArrayMeta, time: &str) -> Option<Vec<Axis>> {
+    let dims = meta.dims.as_ref()?;
+    dims.iter().map(|name| axis_of(name, time)).collect()
 }
 
 #[cfg(test)]
@@ -58,11 +55,14 @@ mod tests {
 
     #[test]
     fn every_accepted_name_has_one_role() {
-        assert_eq!(axis_of("time"), Some(Axis::Time));
-        assert_eq!(axis_of("z_l"), Some(Axis::Level));
-        assert_eq!(axis_of("yh"), Some(Axis::Y));
-        assert_eq!(axis_of("longitude"), Some(Axis::X));
-        assert_eq!(axis_of("yq"), None);
-        assert_eq!(axis_of("Time"), None);
+        let of = |name| axis_of(name, TIME_NAME);
+        assert_eq!(of("time"), Some(Axis::Time));
+        assert_eq!(of("z_l"), Some(Axis::Level));
+        assert_eq!(of("yh"), Some(Axis::Y));
+        assert_eq!(of("longitude"), Some(Axis::X));
+        assert_eq!(of("yq"), None);
+        assert_eq!(of("Time"), None);
+        assert_eq!(axis_of("Time", "Time"), Some(Axis::Time));
+        assert_eq!(axis_of("time", "Time"), None);
     }
 }

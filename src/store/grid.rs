@@ -5,7 +5,9 @@ use crate::ocean::grid::{Coordinate, Grid};
 use crate::ocean::plane::PlaneShape;
 use crate::store::axes::{X_NAMES, Y_NAMES};
 use crate::store::opening::Opening;
-use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::limits;
+use crate::zarr::metadata::ArrayMeta;
 
 /// Checks that the last two dimensions of an array are the store's plane (or sets it), none empty.
 pub(crate) fn check_plane(
@@ -25,11 +27,10 @@ pub(crate) fn check_plane(
     let (Ok(ny), Ok(nx)) = (usize::try_from(ny), usize::try_from(nx)) else {
         return Err(wrong("extents that fit in memory".to_owned()));
     };
-    if ny == 0 || nx == 0 || ny.checked_mul(nx).and_then(|n| n.checked_mul(4)).is_none() {
-        return Err(wrong(
-            "a plane that is not empty and fits in memory".to_owned(),
-        ));
+    if ny == 0 || nx == 0 {
+        return Err(wrong("a plane that is not empty".to_owned()));
     }
+    limits::check_chunk(group, meta, &[ny as u64, nx as u64], 4)?;
     let found = PlaneShape { ny, nx };
     let expected = *shape.get_or_insert(found);
     if found != expected {
@@ -110,11 +111,11 @@ impl Grid {
     pub(crate) fn read(opening: &mut Opening<'_>, shape: PlaneShape) -> Result<Self> {
         let group = opening.group;
         let mut find = |named: &[&str], dims: &[&str], extent, limit: f64| -> Result<_> {
-            if let Some(meta) = group.first_of(named) {
+            if let Some(meta) = group.first_of(named)? {
                 return coordinate(opening, meta, shape, Wanted { extent, limit }).map(Some);
             }
             // `y` and `x` may be counters; they are coordinates only where they say or show it.
-            let Some(meta) = group.first_of(dims) else {
+            let Some(meta) = group.first_of(dims)? else {
                 return Ok(None);
             };
             let degrees = meta.text("units").is_some_and(|u| u.contains("degree"));
@@ -136,7 +137,7 @@ impl Grid {
         };
         let latitude = find(&["lat", "latitude", "geolat"], &Y_NAMES, shape.ny, 90.0)?;
         let longitude = find(&["lon", "longitude", "geolon"], &X_NAMES, shape.nx, 720.0)?;
-        let cell_area = match group.arrays.get("areacello") {
+        let cell_area = match group.first_of(&["areacello"])? {
             Some(meta) => Some(cell_area(opening, meta, shape)?),
             None => None,
         };
@@ -145,6 +146,7 @@ impl Grid {
             latitude,
             longitude,
             cell_area,
+            depths: None,
         })
     }
 }

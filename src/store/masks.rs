@@ -14,7 +14,8 @@ use crate::store::grid::check_plane;
 use crate::store::opening::Opening;
 use crate::store::options::OpenOptions;
 use crate::store::plane_array::MARK_LIMIT;
-use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::metadata::ArrayMeta;
 use crate::zarr::small_array::Numbers;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,7 +37,7 @@ impl WetMasks {
     /// No group, no mask, a mask that is not `(y, x)` or `(level, y, x)`, or of another extent than
     /// the others.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        let group = ZarrGroup::open(path.as_ref())?;
+        let group = ZarrGroup::open(path.as_ref(), options.limits)?;
         let masks = Self::read(&group, None, options)?;
         if masks.levels.is_empty() {
             return Err(masks.absent(0));
@@ -58,7 +59,7 @@ impl WetMasks {
         };
         let mut levels = BTreeMap::new();
         let mut shape = shape;
-        if group.arrays.contains_key("mask_0") {
+        if group.first_of(&["mask_0"])?.is_some() {
             for meta in group.arrays.values() {
                 if let Some(level) = flat_mask_level(&meta.name) {
                     let planes = read_planes(&mut opening, meta, &mut shape)?;
@@ -71,7 +72,7 @@ impl WetMasks {
                     levels.extend(planes.into_iter().map(|p| (level, p)));
                 }
             }
-        } else if let Some(meta) = group.arrays.get("wetmask") {
+        } else if let Some(meta) = group.first_of(&["wetmask"])? {
             let planes = read_planes(&mut opening, meta, &mut shape)?;
             levels.extend(planes.into_iter().enumerate());
         }
@@ -129,7 +130,7 @@ fn read_planes(
     meta: &ArrayMeta,
     shape: &mut Option<PlaneShape>,
 ) -> Result<Vec<Arc<WetMask>>> {
-    let axes = mask_axes(opening.group, meta)?;
+    let axes = mask_axes(opening, meta)?;
     let plane = check_plane(opening.group, meta, shape)?;
     let part: Vec<Range<u64>> = std::iter::zip(&axes, &meta.shape)
         .map(|(axis, extent)| 0..if *axis == Axis::Time { 1 } else { *extent })
@@ -198,10 +199,11 @@ pub(crate) fn is_mask(name: &str) -> bool {
     name == "wetmask" || flat_mask_level(name).is_some()
 }
 
-fn mask_axes(group: &ZarrGroup, meta: &ArrayMeta) -> Result<Vec<Axis>> {
+fn mask_axes(opening: &Opening<'_>, meta: &ArrayMeta) -> Result<Vec<Axis>> {
     use Axis::{Level, Time, X, Y};
+    let group = opening.group;
     let axes = match (&meta.dims, meta.shape.len()) {
-        (Some(_), _) => axes_of(meta),
+        (Some(_), _) => axes_of(meta, opening.options.time()),
         (None, 2) => Some(vec![Y, X]),
         (None, 3) => Some(vec![Level, Y, X]),
         (None, _) => None,

@@ -12,6 +12,7 @@ use crate::ocean::mask::WetMask;
 use crate::ocean::plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource};
 use crate::ocean::time::TimeAxis;
 use crate::options::Strictness;
+use crate::store::depths;
 use crate::store::masks::{MaskReport, WetMasks};
 use crate::store::open::{self, Found};
 use crate::store::opening::Opening;
@@ -21,7 +22,8 @@ use crate::store::tasks::{ArrayLayout, ChannelSlot};
 use crate::sync::{into_inner, lock};
 use crate::zarr::files::chunk_files::ChunkFiles;
 use crate::zarr::files::storage::LocalStorage;
-use crate::zarr::metadata::{ZarrFormat, ZarrGroup};
+use crate::zarr::format::ZarrFormat;
+use crate::zarr::group::ZarrGroup;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -65,13 +67,20 @@ impl Store {
     /// older name `thetao_lev_65_0`) or one per level (`thetao`). An array without names is
     /// recognised by its extents alone where that is unambiguous, with a warning.
     ///
+    /// What nobody asked for may be of any kind, or broken: it is a warning. What is asked for is
+    /// missing only where the system says that it is not there; a link that leads nowhere, a
+    /// permission, a pipe in a file's place are errors.
+    ///
     /// # Errors
     /// - [`ErrorKind::Io`]: no such directory, or the operating system refused.
     /// - [`ErrorKind::Metadata`]: no Zarr group; unknown or reordered dimensions; another value
     ///   type than `f32`, or packed values; extents that are zero or disagree with the grid, the
     ///   levels or the time coordinate; a channel that is there twice; a wanted channel that is
     ///   not; a codec that is not served.
-    /// - [`ErrorKind::Values`]: times that do not increase, coordinates that are none.
+    ///   More levels, rows or bytes than [`OpenOptions::limits`](OpenOptions) allow. Fields of the
+    ///   metadata that must be understood and are not. Arrays of one format in a group of the other.
+    /// - [`ErrorKind::Values`]: times that do not increase, coordinates that are none, levels that
+    ///   do not run from the surface down.
     /// - [`ErrorKind::MissingChunk`]: in strict mode, when the first or the last chunk of an array
     ///   is not there, as when metadata runs ahead of the data.
     /// - [`ErrorKind::Config`]: the system or the file system refuses
@@ -79,11 +88,14 @@ impl Store {
     ///   hold at most, or `BURN_OM4_READERS` is no number above zero.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
-        let group = ZarrGroup::open(path)?;
+        let group = ZarrGroup::open(path, options.limits)?;
         let mut opening = Opening::new(&group, options);
         let time = open::read_time(&mut opening)?;
         let found = Found::channels(&mut opening, time.len())?;
-        let grid = Grid::read(&mut opening, found.plane)?;
+        let leveled = found.channels.iter().any(|(c, _)| c.level().is_some());
+        let leveled = leveled || group.arrays.contains_key("wetmask");
+        let mut grid = Grid::read(&mut opening, found.plane)?;
+        grid.depths = depths::read(&mut opening, leveled)?;
         let masks = WetMasks::read(&group, Some(found.plane), options)?;
         let mut warnings = opening.warnings;
         warnings.extend(masks.warnings().iter().cloned());

@@ -6,8 +6,8 @@ use crate::ocean::plane::PlaneShape;
 use crate::ocean::time::{TimeAxis, TimeValues};
 use crate::open_files;
 use crate::options::{ReadMethod, Strictness};
-use crate::store::array_names::{Levels, resolve};
-use crate::store::axes::{Axis, EXPECTED, LEVEL_NAMES, PLANE_AXES, TIME_NAMES, axes_of};
+use crate::store::array_names::{Levels, may_hold, resolve};
+use crate::store::axes::{Axis, EXPECTED, LEVEL_NAMES, PLANE_AXES, axes_of};
 use crate::store::grid::check_plane;
 use crate::store::masks::is_mask;
 use crate::store::opening::Opening;
@@ -15,7 +15,11 @@ use crate::store::plane_array::PlaneArray;
 use crate::store::tasks::ChannelSlot;
 use crate::threads;
 use crate::zarr::files::chunk_files::ChunkFiles;
-use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
+use crate::zarr::format::ZarrFormat;
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::limits;
+use crate::zarr::metadata::ArrayMeta;
+use crate::zarr::sharding::Sharding;
 use crate::zarr::small_array::{Numbers, SmallArray};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,8 +62,17 @@ impl Found {
             arrays: Vec::new(),
             slots: BTreeMap::new(),
             plane: None,
-            levels: level_count(group),
+            levels: level_count(group)?,
         };
+        for (name, why) in &group.unusable {
+            let wanted = opening.options.channels.as_ref();
+            // What was not asked for by name is a warning, unless the system is at fault.
+            if wanted.map_or(why.kind() == ErrorKind::Io, |w| {
+                w.iter().any(|c| may_hold(name, c))
+            }) {
+                return Err(why.again());
+            }
+        }
         for meta in group.arrays.values() {
             if let Some(axes) = plane_axes(opening, meta, rows)? {
                 search.add(opening, meta, &axes)?;
@@ -77,7 +90,7 @@ impl Found {
             return Err(Error::new(ErrorKind::Metadata, "no channel in this store")
                 .store(group.storage.root())
                 .expected(format!("arrays of {EXPECTED}"))
-                .found(format!("{:?}", group.arrays.keys().collect::<Vec<_>>())));
+                .found(group.contents()));
         };
         Ok(Self {
             arrays: search.arrays,
@@ -106,6 +119,7 @@ impl Search {
         }
         self.check_extents(group, meta, axes)?;
         check_plane(group, meta, &mut self.plane)?;
+        check_pieces(group, meta)?;
         let array = self.arrays.len();
         self.arrays.push(PlaneArray::open(group, meta, axes)?);
         for (level, channel) in channels.into_iter().enumerate() {
@@ -159,6 +173,17 @@ impl Search {
     }
 }
 
+/// Sees that what is decoded at once is within the limits, before memory or codecs are asked for it.
+fn check_pieces(group: &ZarrGroup, meta: &ArrayMeta) -> Result<()> {
+    let shards = match group.format {
+        ZarrFormat::V2 => None,
+        ZarrFormat::V3 => Sharding::of_array(group, meta)?,
+    };
+    let piece = shards.as_ref().map_or(&meta.chunk, |s| &s.inner);
+    // In memory, values are `f32`.
+    limits::check_chunk(group, meta, piece, 4)
+}
+
 /// A channel that the store does not have.
 pub(crate) fn absent<'a>(
     path: &Path,
@@ -191,10 +216,11 @@ fn plane_axes(
         ));
         return Ok(Some(axes.to_vec()));
     };
-    if !dims.iter().any(|d| TIME_NAMES.contains(&d.as_str())) {
+    let time = opening.options.time();
+    if !dims.iter().any(|d| d == time) {
         return Ok(None);
     }
-    match axes_of(meta).filter(|axes| PLANE_AXES.contains(&axes.as_slice())) {
+    match axes_of(meta, time).filter(|axes| PLANE_AXES.contains(&axes.as_slice())) {
         Some(axes) => Ok(Some(axes)),
         // What nobody asked for may have any shape.
         None if opening
@@ -240,43 +266,43 @@ fn axes_by_extents(
     }
 }
 
-/// Whether an array of this name could hold a channel, in any layout.
-pub(crate) fn may_hold(name: &str, channel: &Channel) -> bool {
-    let older = name
-        .strip_prefix(channel.variable())
-        .is_some_and(|rest| rest.starts_with("_lev_"));
-    older || name == channel.name() || name == channel.variable()
+/// Length of the level coordinate, where the store has one.
+fn level_count(group: &ZarrGroup) -> Result<Option<LevelCount>> {
+    let meta = group.first_of(&LEVEL_NAMES)?;
+    let meta = meta.filter(|meta| meta.shape.len() == 1);
+    Ok(meta.map(|meta| LevelCount {
+        levels: meta.shape[0],
+        array: meta.name.clone(),
+    }))
 }
 
-/// Length of the level coordinate, where the store has one.
-fn level_count(group: &ZarrGroup) -> Option<LevelCount> {
-    let meta = group.first_of(&LEVEL_NAMES)?;
-    match meta.shape[..] {
-        [levels] => Some(LevelCount {
-            levels,
-            array: meta.name.clone(),
-        }),
-        _ => None,
-    }
-}
+/// More rows than any axis has: a damaged shape must not decide how much to allocate.
+const MOST_ROWS: u64 = 1 << 24;
 
 /// Reads and decodes the time coordinate.
 ///
 /// # Errors
 /// There is none, or its times cannot be read or do not increase.
 pub(crate) fn read_time(opening: &mut Opening<'_>) -> Result<TimeAxis> {
-    let group = opening.group;
-    let Some(meta) = group.first_of(&TIME_NAMES) else {
+    let (group, time) = (opening.group, opening.options.time());
+    let Some(meta) = group.first_of(&[time])? else {
         return Err(group
-            .error(ErrorKind::Metadata, "time", "no time coordinate")
-            .expected("an array named time")
-            .found(format!("{:?}", group.arrays.keys().collect::<Vec<_>>())));
+            .error(ErrorKind::Metadata, time, "no time coordinate")
+            .expected(format!(
+                "an array named {time}, or another time_name in the options"
+            ))
+            .found(group.contents()));
     };
     let bad = |message: &str| group.error(ErrorKind::Metadata, &meta.name, message);
     if meta.shape.len() != 1 || meta.shape[0] == 0 {
         return Err(bad("not a time coordinate")
             .expected("one dimension that is not empty")
             .found(format!("{:?}", meta.shape)));
+    }
+    if meta.shape[0] > MOST_ROWS {
+        return Err(bad("impossibly many times")
+            .expected(format!("at most {MOST_ROWS}"))
+            .found(meta.shape[0]));
     }
     let units = meta.text("units").ok_or_else(|| {
         bad("the time coordinate has no units").expected("units such as `days since 1958-01-01`")

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::store::options::OpenOptions;
-use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::metadata::ArrayMeta;
 use crate::zarr::small_array::{Numbers, SmallArray};
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
 //! How a store is opened: how strict, which channels, and by which system calls.
 
 use crate::ocean::channel::Channel;
-use crate::options::{DeriveOptions, ReadMethod, Strictness};
+use crate::options::{DeriveOptions, ReadMethod, StoreLimits, Strictness};
+use crate::store::axes::TIME_NAME;
 
 /// Options of [`Store::open`](crate::store::Store::open) and
 /// [`Statistics::open`](crate::store::Statistics::open).
@@ -20,13 +21,17 @@ pub struct OpenOptions {
     pub strictness: Strictness,
     /// Only these channels are looked for, validated and served; the store may hold others of any
     /// kind. `None` (the default) serves, and therefore validates, every array with a time axis
-    /// and a horizontal plane.
+    /// and a horizontal plane, as far as its metadata can be read: the rest are warnings.
     pub channels: Option<Vec<Channel>>,
     /// By which system calls chunks are read.
     pub io: ReadMethod,
     /// How [`Ocean::open`](crate::dataset::Ocean::open) derives channels that the store lacks. A
     /// [`Store`](crate::store::Store) has what is on disk, and takes no notice.
     pub derive: DeriveOptions,
+    /// How much memory the store's own numbers may ask for.
+    pub limits: StoreLimits,
+    /// Name of the time dimension and of its coordinate; `None` (the default) is `time`.
+    pub time_name: Option<String>,
 }
 
 impl OpenOptions {
@@ -52,6 +57,23 @@ impl OpenOptions {
     pub fn with_derive(mut self, derive: DeriveOptions) -> Self {
         self.derive = derive;
         self
+    }
+
+    /// The same options with other limits.
+    pub fn with_limits(mut self, limits: StoreLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The same options with another name of the time axis, such as `Time` or `ocean_time`.
+    pub fn with_time_name(mut self, name: impl Into<String>) -> Self {
+        self.time_name = Some(name.into());
+        self
+    }
+
+    /// Name of the time axis.
+    pub(crate) fn time(&self) -> &str {
+        self.time_name.as_deref().unwrap_or(TIME_NAME)
     }
 }
 

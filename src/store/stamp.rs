@@ -2,9 +2,10 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::ocean::channel::Channel;
+use crate::store::array_names::may_hold;
 use crate::store::om4_store::Store;
-use crate::store::open::may_hold;
-use crate::zarr::metadata::ZarrGroup;
+use crate::store::options::OpenOptions;
+use crate::zarr::group::ZarrGroup;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -17,13 +18,15 @@ pub(crate) struct StampedFile<'a> {
 }
 
 impl Store {
-    /// Whether the store at `path` has an array whose name says that it holds the channel.
+    /// Whether the store at `path` has an array whose name says that it holds the channel, usable or
+    /// not.
     ///
     /// # Errors
     /// No group.
-    pub(crate) fn names(path: &Path, channel: &Channel) -> Result<bool> {
-        let group = ZarrGroup::open(path)?;
-        Ok(group.arrays.keys().any(|name| may_hold(name, channel)))
+    pub(crate) fn names(path: &Path, channel: &Channel, options: &OpenOptions) -> Result<bool> {
+        let group = ZarrGroup::open(path, options.limits)?;
+        let mut names = group.arrays.keys().chain(group.unusable.keys());
+        Ok(names.any(|name| may_hold(name, channel)))
     }
 
     /// Looks at every file that the values of a channel are in: metadata first, then chunks in

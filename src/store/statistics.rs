@@ -3,11 +3,12 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::channel::Channel;
 use crate::options::Strictness;
-use crate::store::array_names::{Levels, resolve};
+use crate::store::array_names::{Levels, may_hold, resolve};
 use crate::store::axes::LEVEL_NAMES;
+use crate::store::depths;
 use crate::store::opening::Opening;
 use crate::store::options::OpenOptions;
-use crate::zarr::metadata::ZarrGroup;
+use crate::zarr::group::ZarrGroup;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,8 @@ impl Statistics {
     /// and format.
     ///
     /// # Errors
-    /// No group, an array that cannot be read, or a channel that is there twice. With
+    /// No group, an array that cannot be read, levels that do not run from the surface down, or a
+    /// channel that is there twice. With
     /// [`OpenOptions::channels`], also what [`Statistics::get`] says about one of them.
     pub fn open(
         means: impl AsRef<Path>,
@@ -53,7 +55,7 @@ impl Statistics {
     ) -> Result<Self> {
         let mut warnings = Vec::new();
         let mut table = |path: &Path, what| {
-            let group = ZarrGroup::open(path)?;
+            let group = ZarrGroup::open(path, options.limits)?;
             let mut opening = Opening::new(&group, options);
             let table = Table::read(&mut opening, what)?;
             warnings.append(&mut opening.warnings);
@@ -141,6 +143,13 @@ impl Table {
     fn read(opening: &mut Opening<'_>, what: &'static str) -> Result<Self> {
         let group = opening.group;
         let mut values = BTreeMap::new();
+        let mut by_level = false;
+        for (name, why) in &group.unusable {
+            let wanted = opening.options.channels.as_ref();
+            if wanted.is_none_or(|w| w.iter().any(|c| may_hold(name, c))) {
+                return Err(why.again());
+            }
+        }
         for meta in group.arrays.values() {
             let shape = match meta.shape[..] {
                 [] => Levels::Single,
@@ -164,6 +173,7 @@ impl Table {
             if wanted.is_some_and(|w| !channels.iter().any(|c| w.contains(c))) {
                 continue;
             }
+            by_level |= matches!(shape, Levels::Levels(_));
             let numbers = opening.read(meta)?;
             for (channel, value) in std::iter::zip(channels, numbers.into_f64()) {
                 if values.insert(channel.clone(), value as f32).is_some() {
@@ -177,6 +187,7 @@ impl Table {
                 }
             }
         }
+        depths::read(opening, by_level)?;
         Ok(Self {
             path: Some(group.storage.root().to_owned()),
             what,

@@ -2,15 +2,17 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::zarr::codec::lz4;
-use crate::zarr::files::storage::LocalStorage;
-use crate::zarr::metadata::{ArrayMeta, ZarrFormat, ZarrGroup};
-use zarrs::array::Array;
-use zarrs::config::MetadataRetrieveVersion;
+use crate::zarr::format::ZarrFormat;
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::metadata::ArrayMeta;
+use serde_json::Value;
+use std::sync::Arc;
+use zarrs::array::{Array, ArrayMetadata};
 
-/// What only zarrs knows of an array: its fill value and the keys of its chunks, however they are
-/// encoded.
+/// What only zarrs knows of an array: its codecs, its fill value and the keys of its chunks, however
+/// they are encoded. It has no storage: zarrs reads nothing.
 #[derive(Debug)]
-pub(crate) struct ZarrArray(Array<LocalStorage>);
+pub(crate) struct ZarrArray(Array<()>);
 
 impl ZarrArray {
     /// Opens an array of a group.
@@ -19,28 +21,42 @@ impl ZarrArray {
     /// Codecs, data types or other metadata that cannot be served.
     pub(crate) fn open(group: &ZarrGroup, meta: &ArrayMeta) -> Result<Self> {
         lz4::register();
-        let version = match group.format {
-            ZarrFormat::V2 => MetadataRetrieveVersion::V2,
-            ZarrFormat::V3 => MetadataRetrieveVersion::V3,
+        let refused = || group.error(ErrorKind::Metadata, &meta.name, "cannot open the array");
+        let mut document = meta.document.clone();
+        if let (ZarrFormat::V2, Value::Object(fields)) = (group.format, &mut document) {
+            // In v2 they stand beside it.
+            let attributes = Value::Object(meta.attributes.clone());
+            fields.insert("attributes".to_owned(), attributes);
+        }
+        let metadata = match group.format {
+            ZarrFormat::V2 => serde_json::from_value(document).map(ArrayMetadata::V2),
+            ZarrFormat::V3 => serde_json::from_value(document).map(ArrayMetadata::V3),
         };
+        let metadata = metadata.map_err(|e| refused().caused_by(e))?;
         let path = format!("/{}", meta.name);
-        let array = Array::open_opt(group.storage.clone(), &path, &version);
-        array.map(Self).map_err(|e| {
-            group
-                .error(ErrorKind::Metadata, &meta.name, "cannot open the array")
-                .caused_by(e)
-        })
+        let array = Array::new_with_metadata(Arc::new(()), &path, metadata);
+        array.map(Self).map_err(|e| refused().caused_by(e))
     }
 
     /// The array itself, for the rest of this folder.
-    pub(super) fn zarrs(&self) -> &Array<LocalStorage> {
+    pub(super) fn zarrs(&self) -> &Array<()> {
         &self.0
+    }
+
+    /// Bytes of a value in memory; 0 where they have no one size.
+    pub(super) fn value_size(&self) -> usize {
+        self.0.data_type().fixed_size().unwrap_or(0)
     }
 
     /// The fill value; `None` where it is no `f32`.
     pub(crate) fn fill_value(&self) -> Option<f32> {
         let bytes = self.0.fill_value().as_ne_bytes();
         bytes.first_chunk::<4>().map(|b| f32::from_ne_bytes(*b))
+    }
+
+    /// The fill value as it lies in memory.
+    pub(super) fn fill_bytes(&self) -> &[u8] {
+        self.0.fill_value().as_ne_bytes()
     }
 
     /// The storage key of a chunk.

@@ -1,43 +1,9 @@
-//! A Zarr group on disk: which arrays it holds and what their own metadata says, v2 or v3.
-//!
-//! The metadata beside each array is the truth. Consolidated metadata is a copy that goes stale
-//! when a store is appended to or repaired, so it is only compared, and a difference becomes a
-//! warning.
+//! What the metadata of an array says, v2 or v3.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::zarr::files::storage::{LocalStorage, Presence};
+use crate::error::Result;
+use crate::zarr::documents::Documents;
+use crate::zarr::format::ZarrFormat;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-
-/// The version of the Zarr storage format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ZarrFormat {
-    /// `.zgroup`, `.zarray`, `.zattrs`.
-    V2,
-    /// `zarr.json`.
-    V3,
-}
-
-impl ZarrFormat {
-    /// The document that every group has.
-    pub(crate) fn document(self) -> &'static str {
-        match self {
-            Self::V2 => ".zgroup",
-            Self::V3 => "zarr.json",
-        }
-    }
-}
-
-/// An opened group with the metadata of its direct children.
-#[derive(Debug)]
-pub(crate) struct ZarrGroup {
-    pub(crate) storage: Arc<LocalStorage>,
-    pub(crate) format: ZarrFormat,
-    pub(crate) arrays: BTreeMap<String, ArrayMeta>,
-    pub(crate) warnings: Vec<String>,
-}
 
 /// What an array's own metadata says, in the terms of either format.
 #[derive(Clone, Debug)]
@@ -54,83 +20,6 @@ pub(crate) struct ArrayMeta {
     pub(crate) document: Value,
 }
 
-impl ZarrGroup {
-    /// Opens the group at `path` and reads the metadata of every array directly under it.
-    ///
-    /// # Errors
-    /// Not a readable directory, not a Zarr group, or metadata that is not what the format says.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let storage = Arc::new(LocalStorage::open(path)?);
-        let mut warnings = Vec::new();
-        let v3 = read_json(&storage, "zarr.json")?;
-        let v2 = read_json(&storage, ".zgroup")?;
-        let format = match (&v3, &v2) {
-            (Some(root), other) => {
-                let kind = root.get("node_type").and_then(Value::as_str);
-                if kind != Some("group") {
-                    return Err(metadata(&storage, "not a Zarr group")
-                        .expected("node_type group")
-                        .found(kind.unwrap_or("none")));
-                }
-                if other.is_some() {
-                    warnings
-                        .push("both zarr.json and .zgroup are there: read as Zarr v3".to_owned());
-                }
-                ZarrFormat::V3
-            }
-            (None, Some(_)) => ZarrFormat::V2,
-            (None, None) => {
-                return Err(metadata(&storage, "not a Zarr group")
-                    .expected("zarr.json or .zgroup")
-                    .found("neither"));
-            }
-        };
-        let mut arrays = BTreeMap::new();
-        let names = storage.children().map_err(|e| {
-            Error::new(ErrorKind::Io, "cannot list the store")
-                .store(path)
-                .caused_by(e)
-        })?;
-        for name in names {
-            let meta = match format {
-                ZarrFormat::V2 => ArrayMeta::read_v2(&storage, &name)?,
-                ZarrFormat::V3 => ArrayMeta::read_v3(&storage, &name)?,
-            };
-            if let Some(meta) = meta {
-                arrays.insert(name, meta);
-            }
-        }
-        let consolidated = match format {
-            ZarrFormat::V2 => consolidated_v2(&storage)?,
-            ZarrFormat::V3 => consolidated_v3(v3.as_ref()),
-        };
-        match consolidated {
-            None => {
-                warnings.push("no consolidated metadata: read from each array instead".to_owned())
-            }
-            Some(copies) => compare(&arrays, &copies, &mut warnings),
-        }
-        Ok(Self {
-            storage,
-            format,
-            arrays,
-            warnings,
-        })
-    }
-
-    /// The first of these names that the group has.
-    pub(crate) fn first_of(&self, names: &[&str]) -> Option<&ArrayMeta> {
-        names.iter().find_map(|name| self.arrays.get(*name))
-    }
-
-    /// An error that names the store and an array.
-    pub(crate) fn error(&self, kind: ErrorKind, array: &str, message: impl Into<String>) -> Error {
-        Error::new(kind, message)
-            .store(self.storage.root())
-            .array(array)
-    }
-}
-
 /// Metadata as either format spells it.
 struct Written {
     document: Value,
@@ -140,14 +29,41 @@ struct Written {
     names: Option<Value>,
 }
 
+/// What zarr v3 says an array's document holds.
+const V3_FIELDS: [&str; 11] = [
+    "zarr_format",
+    "node_type",
+    "shape",
+    "data_type",
+    "chunk_grid",
+    "chunk_key_encoding",
+    "fill_value",
+    "codecs",
+    "attributes",
+    "storage_transformers",
+    "dimension_names",
+];
+
 impl ArrayMeta {
-    fn read_v2(storage: &LocalStorage, name: &str) -> Result<Option<Self>> {
-        let Some(document) = read_json(storage, &format!("{name}/.zarray"))? else {
+    /// The array of this name; `None` where there is none of this format.
+    ///
+    /// # Errors
+    /// Documents that cannot be read, or do not say what the format asks for.
+    pub(super) fn read(documents: &Documents<'_>, name: &str) -> Result<Option<Self>> {
+        match documents.format {
+            ZarrFormat::V2 => Self::read_v2(documents, name),
+            ZarrFormat::V3 => Self::read_v3(documents, name),
+        }
+    }
+
+    fn read_v2(documents: &Documents<'_>, name: &str) -> Result<Option<Self>> {
+        let Some(document) = documents.read(&format!("{name}/.zarray"))? else {
             return Ok(None);
         };
-        let attributes = match read_json(storage, &format!("{name}/.zattrs"))? {
+        check_format(documents, &document, 2)?;
+        let attributes = match documents.read(&format!("{name}/.zattrs"))? {
             Some(Value::Object(map)) => map,
-            Some(_) => return Err(metadata(storage, "attributes are no object").array(name)),
+            Some(_) => return Err(documents.error("attributes are no object").array(name)),
             None => Map::new(),
         };
         let written = Written {
@@ -156,40 +72,55 @@ impl ArrayMeta {
             document,
             attributes,
         };
-        Self::new(storage, name, written).map(Some)
+        Self::new(documents, name, written).map(Some)
     }
 
-    fn read_v3(storage: &LocalStorage, name: &str) -> Result<Option<Self>> {
-        let Some(document) = read_json(storage, &format!("{name}/zarr.json"))? else {
+    fn read_v3(documents: &Documents<'_>, name: &str) -> Result<Option<Self>> {
+        let Some(document) = documents.read(&format!("{name}/zarr.json"))? else {
             return Ok(None);
         };
-        if document.get("node_type").and_then(Value::as_str) != Some("array") {
-            return Ok(None);
+        match document.get("node_type").and_then(Value::as_str) {
+            Some("array") => {}
+            Some("group") => return Ok(None),
+            other => {
+                return Err(documents
+                    .error("neither an array nor a group")
+                    .expected("node_type array or group")
+                    .found(other.unwrap_or("none")));
+            }
         }
+        check_format(documents, &document, 3)?;
+        must_understand(documents, &document, &V3_FIELDS)?;
         let attributes = match document.get("attributes") {
             Some(Value::Object(map)) => map.clone(),
             _ => Map::new(),
         };
         let grid = document.get("chunk_grid");
-        let regular = grid.and_then(|g| g.get("name")).and_then(Value::as_str) == Some("regular");
+        let grid_name = grid.and_then(codec_name).unwrap_or("none");
+        if grid_name != "regular" {
+            return Err(documents
+                .error("chunks of this grid are not served")
+                .expected("a chunk_grid that is regular")
+                .found(grid_name));
+        }
         let chunk = grid.and_then(|g| g.pointer("/configuration/chunk_shape"));
         let written = Written {
-            chunk: chunk.filter(|_| regular).cloned(),
+            chunk: chunk.cloned(),
             names: document.get("dimension_names").cloned(),
             document,
             attributes,
         };
-        Self::new(storage, name, written).map(Some)
+        Self::new(documents, name, written).map(Some)
     }
 
-    fn new(storage: &LocalStorage, name: &str, written: Written) -> Result<Self> {
+    fn new(documents: &Documents<'_>, name: &str, written: Written) -> Result<Self> {
         let Written {
             document,
             attributes,
             chunk,
             names,
         } = written;
-        let bad = |what: &str| metadata(storage, what).array(name);
+        let bad = |what: &str| documents.error(what);
         let extents = |value: Option<&Value>| -> Option<Vec<u64>> {
             value?.as_array()?.iter().map(Value::as_u64).collect()
         };
@@ -248,101 +179,34 @@ impl ArrayMeta {
     }
 }
 
-fn metadata(storage: &LocalStorage, message: &str) -> Error {
-    Error::new(ErrorKind::Metadata, message).store(storage.root())
-}
-
-fn read_json(storage: &LocalStorage, key: &str) -> Result<Option<Value>> {
-    let mut bytes = Vec::new();
-    match storage.read(key, &mut bytes) {
-        Ok(Presence::Missing) => Ok(None),
-        Ok(Presence::Found(_)) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|e| metadata(storage, &format!("{key} is not valid JSON")).caused_by(e)),
-        Err(e) => Err(Error::new(ErrorKind::Io, format!("cannot read {key}"))
-            .store(storage.root())
-            .caused_by(e)),
+/// The format that a document says it is of, where it says one.
+fn check_format(documents: &Documents<'_>, document: &Value, format: u64) -> Result<()> {
+    match document.get("zarr_format") {
+        Some(found) if found.as_u64() != Some(format) => Err(documents
+            .error("metadata of another format")
+            .expected(format!("zarr_format {format}"))
+            .found(found)),
+        _ => Ok(()),
     }
 }
 
-/// Array name -> (document, attributes) as the consolidated copy has them.
-type Copies = BTreeMap<String, (Option<Value>, Option<Value>)>;
-
-fn consolidated_v2(storage: &LocalStorage) -> Result<Option<Copies>> {
-    let Some(root) = read_json(storage, ".zmetadata")? else {
-        return Ok(None);
+/// Sees that a v3 document has no field beyond `known` that a reader must understand, which is every
+/// one that does not say otherwise.
+pub(super) fn must_understand(
+    documents: &Documents<'_>,
+    document: &Value,
+    known: &[&str],
+) -> Result<()> {
+    let unknown = |(field, value): &(&String, &Value)| {
+        let may_ignore = value.get("must_understand") == Some(&Value::Bool(false));
+        !known.contains(&field.as_str()) && !may_ignore
     };
-    let mut copies = Copies::new();
-    for (key, value) in root
-        .get("metadata")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        if let Some(name) = key.strip_suffix("/.zarray") {
-            copies.entry(name.to_owned()).or_default().0 = Some(value.clone());
-        } else if let Some(name) = key.strip_suffix("/.zattrs") {
-            copies.entry(name.to_owned()).or_default().1 = Some(value.clone());
-        }
-    }
-    // Attributes alone belong to a group; an array without them has none.
-    copies.retain(|_, (document, _)| document.is_some());
-    for (_, attributes) in copies.values_mut() {
-        attributes.get_or_insert_with(|| Value::Object(Map::new()));
-    }
-    Ok(Some(copies))
-}
-
-fn consolidated_v3(root: Option<&Value>) -> Option<Copies> {
-    let nodes = root?
-        .pointer("/consolidated_metadata/metadata")?
-        .as_object()?;
-    let arrays = nodes
-        .iter()
-        .filter(|(_, node)| node.get("node_type").and_then(Value::as_str) == Some("array"));
-    Some(
-        arrays
-            .map(|(name, node)| (name.clone(), (Some(node.clone()), None)))
-            .collect(),
-    )
-}
-
-/// Says where the consolidated copy differs from the arrays.
-fn compare(arrays: &BTreeMap<String, ArrayMeta>, copies: &Copies, warnings: &mut Vec<String>) {
-    for (name, meta) in arrays {
-        let Some((document, attributes)) = copies.get(name) else {
-            warnings.push(format!(
-                "consolidated metadata lacks array {name}: the array's own metadata is used"
-            ));
-            continue;
-        };
-        let own = meta.document.as_object();
-        let copy = document.as_ref().and_then(Value::as_object);
-        let keys = own.into_iter().chain(copy).flat_map(Map::keys);
-        let mut differing: Vec<&str> = keys
-            .filter(|k| own.and_then(|m| m.get(*k)) != copy.and_then(|m| m.get(*k)))
-            .map(String::as_str)
-            .collect();
-        if let Some(attributes) = attributes
-            && attributes.as_object() != Some(&meta.attributes)
-        {
-            differing.push("attributes");
-        }
-        differing.sort_unstable();
-        differing.dedup();
-        if !differing.is_empty() {
-            warnings.push(format!(
-                "consolidated metadata of array {name} is stale ({}): the array's own metadata is used",
-                differing.join(", ")
-            ));
-        }
-    }
-    for name in copies.keys().filter(|name| !name.contains('/')) {
-        if !arrays.contains_key(name) {
-            warnings.push(format!(
-                "consolidated metadata lists array {name}, which is not there"
-            ));
-        }
+    match document.as_object().into_iter().flatten().find(unknown) {
+        None => Ok(()),
+        Some((field, value)) => Err(documents
+            .error("the metadata has a field that must be understood, and is not")
+            .expected("known fields, or `must_understand` false")
+            .found(format!("{field}: {value}"))),
     }
 }
 

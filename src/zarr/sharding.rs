@@ -5,9 +5,11 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::zarr::codec::size::without_checksum;
-use crate::zarr::files::back_end::{ReadBuffers, read_error};
+use crate::zarr::files::back_end::{ReadBuffers, check_encoded, read_error};
 use crate::zarr::files::chunk_files::OpenFile;
-use crate::zarr::metadata::{ArrayMeta, ZarrGroup, codec_name};
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::limits;
+use crate::zarr::metadata::{ArrayMeta, codec_name};
 use serde_json::Value;
 
 /// How an array's chunks are divided.
@@ -21,6 +23,8 @@ pub(crate) struct Sharding {
     counts: Vec<u64>,
     checksum: bool,
     at_end: bool,
+    /// Bytes of an inner chunk, at most: of values as wide as any.
+    piece: usize,
 }
 
 /// Where an inner chunk lies in its shard.
@@ -32,6 +36,9 @@ pub(crate) struct Extent {
 
 /// The index of one shard: an extent per inner chunk in C order, `None` where there is none.
 pub(crate) type Index = Vec<Option<Extent>>;
+
+/// Bytes of the widest type of numbers.
+const WIDEST: u64 = 8;
 
 impl Sharding {
     /// The sharding of an array; `None` when it has none.
@@ -90,17 +97,22 @@ impl Sharding {
         let counts: Vec<u64> = std::iter::zip(&meta.chunk, &inner)
             .map(|(c, i)| c / i)
             .collect();
-        let total = counts.iter().try_fold(1u64, |n, c| n.checked_mul(*c));
-        if total.is_none_or(|n| n > u64::from(u32::MAX)) {
-            return Err(bad("a shard has more inner chunks than can be indexed")
-                .found(format!("{counts:?}")));
+        let index = limits::values(counts.iter().copied()).and_then(|n| n.checked_mul(16));
+        let most = group.limits.chunk_bytes;
+        if index.is_none_or(|bytes| bytes > most) {
+            return Err(bad("the index of a shard is larger than the limit")
+                .expected(format!("at most {most} bytes (chunk_bytes)"))
+                .found(format!("16 bytes for each of {counts:?} inner chunks")));
         }
+        let piece = limits::values(inner.iter().copied()).and_then(|n| n.checked_mul(WIDEST));
+        let piece = piece.and_then(|bytes| usize::try_from(bytes).ok());
         Ok(Some(Self {
             inner,
             codecs: inner_codecs.clone(),
             counts,
             checksum,
             at_end: field("index_location").and_then(Value::as_str) != Some("start"),
+            piece: piece.unwrap_or(usize::MAX),
         }))
     }
 
@@ -150,15 +162,17 @@ impl Sharding {
                         .found(format!("inner chunk {at}: {length} bytes at {offset}")),
                 );
             }
+            check_encoded(length, self.piece)?;
             Ok(Some(Extent { offset, length }))
         };
-        let words = bytes.as_chunks::<8>().0;
-        words
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .enumerate()
-            .map(entry)
-            .collect()
+        let entries = bytes.as_chunks::<8>().0.as_chunks::<2>().0;
+        let mut index = Index::new();
+        index.try_reserve_exact(entries.len()).map_err(|e| {
+            Error::new(ErrorKind::Io, "no memory for the index of a shard").caused_by(e)
+        })?;
+        for entry_at in entries.iter().enumerate() {
+            index.push(entry(entry_at)?);
+        }
+        Ok(index)
     }
 }

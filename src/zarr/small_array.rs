@@ -3,9 +3,13 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Strictness;
 use crate::zarr::array::ZarrArray;
-use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
+use crate::zarr::array_part::Part;
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::limits;
+use crate::zarr::metadata::ArrayMeta;
+use bytemuck::AnyBitPattern;
 use std::ops::Range;
-use zarrs::array::{ArrayError, ArraySubset, ElementOwned};
+use zarrs::array::ArraySubset;
 
 /// All values of an array in C order, without loss: `f32` widens to `f64`, integers to `i64`.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +45,8 @@ impl SmallArray {
     /// `missing`.
     ///
     /// # Errors
-    /// A data type that is no boolean, integer or float of 32 or 64 bits; a missing chunk in strict
-    /// mode; a chunk that cannot be read or decoded.
+    /// A data type that is no boolean, integer or float of 32 or 64 bits; more values or chunks than
+    /// the limits allow; a missing chunk in strict mode; a chunk that cannot be read or decoded.
     pub(crate) fn read(
         group: &ZarrGroup,
         meta: &ArrayMeta,
@@ -60,11 +64,12 @@ impl SmallArray {
                 .expected("booleans, integers, or floats of 32 or 64 bits")
                 .found(&meta.dtype));
         }
+        limits::check_small(group, meta, part)?;
         let open = Opened {
             group,
             meta,
             array: ZarrArray::open(group, meta)?,
-            part: ArraySubset::new_with_ranges(part),
+            ranges: part,
         };
         let missing = open.check_chunks(strictness)?;
         let numbers = open.numbers(dtype)?;
@@ -82,38 +87,49 @@ struct Opened<'a> {
     group: &'a ZarrGroup,
     meta: &'a ArrayMeta,
     array: ZarrArray,
-    part: ArraySubset,
+    ranges: &'a [Range<u64>],
 }
 
 impl Opened<'_> {
     /// The values, of one of [`KNOWN_TYPES`].
     fn numbers(&self, dtype: &str) -> Result<Numbers> {
-        let wide = |v: Vec<i64>| Numbers::Int(v);
+        let part = Part {
+            group: self.group,
+            meta: self.meta,
+            array: &self.array,
+            ranges: self.ranges,
+        };
+        let bytes = part.read()?;
         Ok(match dtype {
-            "bool" => Numbers::Bool(self.values()?),
-            "int8" => wide(widen(self.values::<i8>()?)),
-            "int16" => wide(widen(self.values::<i16>()?)),
-            "int32" => wide(widen(self.values::<i32>()?)),
-            "int64" => wide(self.values()?),
-            "uint8" => wide(widen(self.values::<u8>()?)),
-            "uint16" => wide(widen(self.values::<u16>()?)),
-            "uint32" => wide(widen(self.values::<u32>()?)),
+            "bool" => Numbers::Bool(self.collect(&bytes, |v: u8| v != 0)?),
+            "int8" => Numbers::Int(self.collect(&bytes, |v: i8| v.into())?),
+            "int16" => Numbers::Int(self.collect(&bytes, |v: i16| v.into())?),
+            "int32" => Numbers::Int(self.collect(&bytes, |v: i32| v.into())?),
+            "int64" => Numbers::Int(self.collect(&bytes, |v: i64| v)?),
+            "uint8" => Numbers::Int(self.collect(&bytes, |v: u8| v.into())?),
+            "uint16" => Numbers::Int(self.collect(&bytes, |v: u16| v.into())?),
+            "uint32" => Numbers::Int(self.collect(&bytes, |v: u32| v.into())?),
             "uint64" => {
-                let narrow = self.values::<u64>()?.into_iter().map(i64::try_from);
-                let narrow: Result<Vec<i64>, _> = narrow.collect();
-                wide(narrow.map_err(|e| {
-                    self.error(ErrorKind::Values, "a value is too large")
-                        .caused_by(e)
-                })?)
+                let narrow = self.collect(&bytes, |v: u64| i64::try_from(v).unwrap_or(-1))?;
+                if narrow.contains(&-1) {
+                    return Err(self.error(ErrorKind::Values, "a value is too large"));
+                }
+                Numbers::Int(narrow)
             }
-            "float32" => Numbers::Float(widen(self.values::<f32>()?)),
-            _ => Numbers::Float(self.values()?),
+            "float32" => Numbers::Float(self.collect(&bytes, |v: f32| v.into())?),
+            _ => Numbers::Float(self.collect(&bytes, |v: f64| v)?),
         })
     }
 
-    fn values<T: ElementOwned>(&self) -> Result<Vec<T>> {
-        let values = self.array.zarrs().retrieve_array_subset(&self.part);
-        values.map_err(|e| self.read_error(e))
+    fn collect<T: AnyBitPattern, W>(&self, bytes: &[u8], widen: impl Fn(T) -> W) -> Result<Vec<W>> {
+        let values = bytes.chunks_exact(size_of::<T>());
+        let mut out = Vec::new();
+        out.try_reserve_exact(values.len()).map_err(|e| {
+            self.error(ErrorKind::Io, "no memory for the array")
+                .caused_by(e)
+        })?;
+        out.extend(values.map(|v| widen(bytemuck::pod_read_unaligned(v))));
+        Ok(out)
     }
 
     /// Sees that every chunk of the box is there, because zarrs reads a missing one as fill.
@@ -122,8 +138,11 @@ impl Opened<'_> {
         let chunks = self
             .array
             .zarrs()
-            .chunks_in_array_subset(&self.part)
-            .map_err(|e| self.read_error(e.into()))?
+            .chunks_in_array_subset(&ArraySubset::new_with_ranges(self.ranges))
+            .map_err(|e| {
+                self.error(ErrorKind::Metadata, "no such chunks")
+                    .caused_by(e)
+            })?
             .unwrap_or_else(|| ArraySubset::new_empty(self.meta.shape.len()));
         for indices in &chunks.indices() {
             let key = self.array.chunk_key(&indices);
@@ -148,16 +167,4 @@ impl Opened<'_> {
     fn error(&self, kind: ErrorKind, message: &str) -> Error {
         self.group.error(kind, &self.meta.name, message)
     }
-
-    fn read_error(&self, e: ArrayError) -> Error {
-        let kind = match &e {
-            ArrayError::StorageError(_) => ErrorKind::Io,
-            _ => ErrorKind::Corrupt,
-        };
-        self.error(kind, "cannot read the array").caused_by(e)
-    }
-}
-
-fn widen<T, W: From<T>>(values: Vec<T>) -> Vec<W> {
-    values.into_iter().map(W::from).collect()
 }

@@ -2,7 +2,9 @@
 //! never a wrong number.
 
 mod chunks;
+mod company;
 mod dimensions;
+mod levels;
 mod metadata;
 mod statistics;
 mod times;

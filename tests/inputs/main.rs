@@ -3,7 +3,9 @@
 
 use burn_om4::ocean::PlaneSource;
 use burn_om4::store::{OpenOptions, Statistics, Store};
-use burn_om4::{Channel, Error, Om4Paths, Strictness};
+use burn_om4::{
+    Channel, DatasetOptions, Error, ErrorKind, OceanDataset, Om4Paths, Strictness, parse_channels,
+};
 use om4_test_support::inputs::{Right, unpack};
 use om4_test_support::own_error;
 use std::path::Path;
@@ -54,11 +56,59 @@ const TABLE: &[Line] = &[
     refused("a05_junk_first_time", &["array time", "time row 0", "out of range"]),
     reads("a09_zstd_without_size"),
     reads("a10_shuffle_zlib_v2"),
+    refused("a11_levels_from_the_bottom", &["array lev", "surface"]),
+    reads("a12_calendars/00"),
+    reads("a12_calendars/01"),
+    reads("a12_calendars/02"),
+    reads("a12_calendars/03"),
+    reads("a12_calendars/04"),
+    reads("a12_calendars/05"),
+    reads("a12_calendars/06"),
+    reads("a12_calendars/07"),
+    reads("a12_calendars/08"),
+    reads("a12_calendars/09"),
+    reads("a12_calendars/10"),
+    reads("a12_calendars/11"),
+    reads("a12_calendars/12"),
+    reads("a12_calendars/13"),
+    reads("a12_calendars/14"),
+    // cftime drops the zone; another one than UTC is not dropped here.
+    refused("a12_calendars/15", &["array time", "UTC", "-6:00"]),
+    // cftime drops the hour, others take it.
+    refused("a12_calendars/16", &["array time", "hour without minutes"]),
+    refused("a12_calendars/17", &["array time", "units", "%Y%m%d"]),
+    reads("a12_calendars/18"),
+    refused("a12_calendars/19", &["array time", "does not exist", "2001-02-29"]),
+    refused("a12_calendars/20", &["array time", "calendar", "none"]),
+    refused("a14_mixed_groups", &["array time", "both formats", "zarr.json", ".zgroup"]),
     reads("a15_no_dimension_names_v3").saying(&["dimensions without names"]),
+    refused("a16_rectilinear", &["array zos", "rectilinear"]),
     reads("a17_fixedscaleoffset_v2"),
+    reads("a18_float32_time"),
+    refused("a19_time_missing/last", &["array time", "row 3"]),
+    refused("a19_time_missing/min", &["array time", "row", "missing"]),
+    refused("a19_time_missing/nan", &["array time", "row"]),
+    reads("a22_flipped_label_store/flipped"),
+    reads("a22_flipped_label_store/in"),
+    reads("a22_flipped_label_store/rolled"),
     reads("a25_zero_lat_fill_zero"),
+    reads("a29_no_latitude"),
     reads("a30_areacello"),
     reads("b30_plain"),
+    refused("e01_must_understand/array", &["array zos", "must be understood", "new_thing"]),
+    reads("e01_must_understand/array_false"),
+    refused("e01_must_understand/group", &["must be understood", "new_thing"]),
+    reads("e01_must_understand/group_false"),
+    reads("e03_company/broken_json_of_another").saying(&["junk is not used"]),
+    reads("e03_company/datetime"),
+    reads("e03_company/empty"),
+    reads("e03_company/empty_json_of_another").saying(&["junk is not used"]),
+    reads("e03_company/float16"),
+    reads("e03_company/nested"),
+    reads("e03_company/rectilinear").saying(&["other is not used", "rectilinear"]),
+    reads("e03_company/scalar_string"),
+    reads("e03_company/stray_files"),
+    reads("e03_company/string"),
 ];
 
 #[test]
@@ -82,6 +132,41 @@ fn every_store_reads_as_it_should_or_says_why_not() {
 #[test]
 fn the_table_is_in_order() {
     assert!(TABLE.is_sorted_by(|a, b| a.folder < b.folder));
+}
+
+/// Labels that lie elsewhere than inputs: refused by their coordinates.
+#[test]
+fn labels_turned_over_or_moved_are_refused() {
+    let Some(input) = unpack("a22_flipped_label_store") else {
+        return;
+    };
+    let paths = |folder: &str| Om4Paths::in_dir(input.root.join(folder));
+    let options = DatasetOptions::new(
+        parse_channels("zos").unwrap(),
+        parse_channels("hfds").unwrap(),
+    );
+    let open = |labels| OceanDataset::open_with_labels(&paths("in"), &paths(labels), &options);
+    open("in").unwrap();
+    for (labels, words) in [
+        ("flipped", "latitude of labels runs against"),
+        ("rolled", "longitude of labels begins elsewhere"),
+    ] {
+        let e = open(labels).err().unwrap();
+        assert_eq!(e.kind(), ErrorKind::Values, "{e}");
+        assert!(e.to_string().contains(words), "{e}");
+    }
+}
+
+/// Latitude and cell areas are for whoever weighs; without them the grid says so.
+#[test]
+fn a_store_without_latitude_cannot_weigh_its_cells() {
+    let Some(input) = unpack("a29_no_latitude") else {
+        return;
+    };
+    let paths = Om4Paths::in_dir(&input.root);
+    let store = Store::open(&paths.data, &OpenOptions::default()).unwrap();
+    let e = store.grid().cell_area_weights().unwrap_err().to_string();
+    assert!(e.contains("areacello, lat or latitude"), "{e}");
 }
 
 fn archive(line: &Line) -> &'static str {
@@ -132,9 +217,9 @@ fn read(dir: &Path, right: &Right, strictness: Strictness) -> Result<Found, Erro
         let wet = store.wet_mask(*level)?.as_slice().to_vec();
         found.masks.insert(*level, wet);
     }
-    found.times = (0..store.rows())
-        .map(|row| store.time().label(row))
-        .collect();
+    // To the minute, which is what is written beside the stores.
+    let minute = |row| store.time().label(row).chars().take(16).collect();
+    found.times = (0..store.rows()).map(minute).collect();
     let said = [
         store.warnings(),
         statistics.warnings(),

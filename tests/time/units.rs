@@ -9,7 +9,7 @@ fn units_in_every_spelling() {
     let noon = "1975-01-05T12:00";
     for (value, units) in [
         (2, "days since 1975-01-03 12:00:00"),
-        (2, "day since 1975-1-3 12"),
+        (2, "day since 1975-1-3 12:00"),
         (2, "d since 1975-01-03T12:00"),
         (2, "Days Since 1975-01-03T12:00:00Z"),
         (2, "days since 1975-01-03 12:00:00.000000 UTC"),
@@ -84,6 +84,32 @@ fn references_far_back_and_fractions() {
         label(-500, "ns since 1958-01-01", "julian"),
         "1958-01-01T00:00"
     );
+}
+
+#[test]
+fn months_have_a_length_where_all_have_the_same() {
+    for units in ["months since 1960-01-01", "month since 1960-01-01"] {
+        assert_eq!(label(2, units, "360_day"), "1960-03-01T00:00");
+    }
+    let half = TimeAxis::decode(
+        &TimeValues::Float(vec![0.5]),
+        "months since 1960-01-01",
+        "360_day",
+    );
+    assert_eq!(half.unwrap().label(0), "1960-01-16T00:00");
+}
+
+#[test]
+fn an_hour_without_minutes_is_refused_because_programs_differ() {
+    for units in [
+        "days since 1958-01-01 12",
+        "days since 1958-01-01T12Z",
+        "hours since 1958-01-01 00 UTC",
+    ] {
+        let e = TimeAxis::decode(&TimeValues::Int(vec![0]), units, "julian").unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Metadata, "{units}");
+        assert!(e.to_string().contains("hour without minutes"), "{e}");
+    }
 }
 
 #[test]

@@ -39,10 +39,16 @@ pub(crate) fn decode_into(encoded: &[u8], decoded: &mut [u8]) -> Result<()> {
 }
 
 /// Compares the sizes in a header with those of the chunk.
+fn check_header(encoded: &[u8], size: usize) -> Result<()> {
+    check_size(size, decoded_size(encoded)? as usize)
+}
+
+/// The size that a chunk says it decodes to.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): they differ, or there is no whole header.
-pub(crate) fn check_header(encoded: &[u8], size: usize) -> Result<()> {
+/// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): there is no whole header, or the chunk is not
+/// as long as it says.
+pub(crate) fn decoded_size(encoded: &[u8]) -> Result<u64> {
     let Some(header) = encoded.first_chunk::<HEADER>() else {
         return Err(corrupt("a blosc chunk is too short")
             .expected(format!("at least {HEADER} bytes"))
@@ -55,7 +61,7 @@ pub(crate) fn check_header(encoded: &[u8], size: usize) -> Result<()> {
             .expected(format!("{stored} bytes, as its header says"))
             .found(format!("{} bytes", encoded.len())));
     }
-    check_size(size, decoded)
+    Ok(decoded as u64)
 }
 
 #[cfg(test)]

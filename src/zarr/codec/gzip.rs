@@ -28,3 +28,8 @@ pub(crate) fn decode_into(encoded: &[u8], out: &mut [u8]) -> Result<()> {
             .found("more")),
     }
 }
+
+/// Decodes piece by piece.
+pub(crate) fn reader(encoded: &[u8]) -> impl Read {
+    MultiGzDecoder::new(encoded)
+}

@@ -41,12 +41,7 @@ pub(crate) fn register() {
 /// # Errors
 /// Another decoded size than `decoded` has room for, or bytes that are no LZ4 block.
 pub(crate) fn decode_into(encoded: &[u8], decoded: &mut [u8]) -> Result<()> {
-    let Some((header, block)) = encoded.split_first_chunk::<HEADER>() else {
-        return Err(corrupt("an LZ4 chunk is too short")
-            .expected("at least 4 bytes")
-            .found(encoded.len()));
-    };
-    let size = u32::from_le_bytes(*header) as usize;
+    let (size, block) = split(encoded)?;
     if size != decoded.len() {
         return Err(corrupt("a chunk decodes to the wrong size")
             .expected(format!("{} bytes", decoded.len()))
@@ -60,6 +55,23 @@ pub(crate) fn decode_into(encoded: &[u8], decoded: &mut [u8]) -> Result<()> {
             .found(format!("{written} bytes")));
     }
     Ok(())
+}
+
+/// The size that a chunk says it decodes to.
+///
+/// # Errors
+/// It is too short to say one.
+pub(crate) fn decoded_size(encoded: &[u8]) -> Result<u64> {
+    split(encoded).map(|(size, _)| size as u64)
+}
+
+fn split(encoded: &[u8]) -> Result<(usize, &[u8])> {
+    let Some((header, block)) = encoded.split_first_chunk::<HEADER>() else {
+        return Err(corrupt("an LZ4 chunk is too short")
+            .expected("at least 4 bytes")
+            .found(encoded.len()));
+    };
+    Ok((u32::from_le_bytes(*header) as usize, block))
 }
 
 #[derive(Debug)]

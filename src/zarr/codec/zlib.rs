@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::zarr::codec::size::{check_size, corrupt};
 use flate2::{Decompress, FlushDecompress, Status};
+use std::io::Read;
 
 /// Decodes into memory of exactly the decoded size.
 ///
@@ -42,4 +43,9 @@ pub(crate) fn decode_into(
             .found(format!("{} bytes", encoded.len())));
     }
     Ok(())
+}
+
+/// Decodes piece by piece.
+pub(crate) fn reader(encoded: &[u8]) -> impl Read {
+    flate2::bufread::ZlibDecoder::new(encoded)
 }

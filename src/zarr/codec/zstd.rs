@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::zarr::codec::size::{check_size, corrupt};
+use std::io::Read;
 use zstd::bulk::Decompressor;
 
 /// Decodes into memory of exactly the decoded size.
@@ -31,4 +32,13 @@ pub(crate) fn decode_into(
         .decompress_to_buffer(encoded, out)
         .map_err(|e| corrupt("a zstd chunk does not decode").caused_by(e))?;
     check_size(out.len(), written)
+}
+
+/// Decodes piece by piece.
+///
+/// # Errors
+/// The library has no memory for it.
+pub(crate) fn reader(encoded: &[u8]) -> Result<impl Read> {
+    zstd::stream::read::Decoder::with_buffer(encoded)
+        .map_err(|e| Error::new(ErrorKind::Io, "cannot start zstd").caused_by(e))
 }

@@ -82,7 +82,7 @@ fn refuses(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
 }
 
-/// What a thread keeps from file to file: bounded by the largest file.
+/// What a thread keeps from file to file: bounded by the largest chunk.
 #[derive(Debug, Default)]
 pub(crate) struct ReadBuffers {
     bytes: Vec<u8>,
@@ -96,25 +96,53 @@ pub(crate) struct ReadBuffers {
 
 impl ReadBuffers {
     /// At least `length` bytes that hold anything. Only what a reused buffer lacks is zeroed.
-    pub(super) fn at_least(&mut self, length: usize) -> &mut Vec<u8> {
-        if self.bytes.len() < length {
+    ///
+    /// # Errors
+    /// The system has no such memory.
+    pub(super) fn at_least(&mut self, length: usize) -> io::Result<&mut Vec<u8>> {
+        let lacking = length.saturating_sub(self.bytes.len());
+        if lacking > 0 {
+            self.bytes.try_reserve_exact(lacking)?;
             self.bytes.resize(length, 0);
         }
-        &mut self.bytes
+        Ok(&mut self.bytes)
     }
 
     /// Exactly `length` bytes at an address that is a multiple of `align`, a power of two.
+    ///
+    /// # Errors
+    /// The system has no such memory.
     #[cfg(target_os = "linux")]
-    pub(super) fn aligned(&mut self, align: usize, length: usize) -> &mut [u8] {
-        let bytes = self.at_least(length + align);
+    pub(super) fn aligned(&mut self, align: usize, length: usize) -> io::Result<&mut [u8]> {
+        let bytes = self.at_least(length.saturating_add(align))?;
         let at = bytes.as_ptr().align_offset(align);
-        &mut bytes[at..at + length]
+        Ok(&mut bytes[at..at + length])
     }
 }
 
 /// More than anything takes that decodes to `size` bytes: what does not compress grows a little.
 pub(super) fn more_than_encoded(size: usize) -> usize {
-    size + size / 128 + 4096
+    size.saturating_add(size / 128).saturating_add(4096)
+}
+
+/// Room for whatever else a file may hold that decodes to its size: comments, empty frames.
+const ODDITIES: u64 = 16 << 20;
+
+/// Sees that a file of `size` bytes can be an encoded chunk of `decoded` bytes, so that no memory is
+/// asked for because a file is long.
+///
+/// # Errors
+/// [`ErrorKind::Corrupt`], with both sizes.
+pub(crate) fn check_encoded(size: u64, decoded: usize) -> Result<()> {
+    let most = (more_than_encoded(decoded) as u64).saturating_add(ODDITIES);
+    if size <= most && usize::try_from(size).is_ok() {
+        return Ok(());
+    }
+    Err(
+        Error::new(ErrorKind::Corrupt, "a chunk takes more bytes than it can")
+            .expected(format!("at most {most} bytes for {decoded} decoded ones"))
+            .found(format!("{size} bytes")),
+    )
 }
 
 /// A failed read as an error of the right kind: a file that ends early is damage.

@@ -155,7 +155,7 @@ impl OpenFile {
     ) -> io::Result<&'a [u8]> {
         match self {
             Self::Plain(file) => {
-                let bytes = &mut buffers.at_least(length)[..length];
+                let bytes = &mut buffers.at_least(length)?[..length];
                 pread::read_exact_at(file, bytes, offset)?;
                 Ok(bytes)
             }

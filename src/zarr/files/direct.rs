@@ -7,12 +7,12 @@
 use crate::error::Result;
 use crate::options::ReadMethod;
 use crate::zarr::files::back_end::{BackEnd, Decode, ReadBuffers, more_than_encoded};
-use crate::zarr::files::back_end::{read_error, tried};
-use crate::zarr::files::pread::{found, size, uninterrupted};
+use crate::zarr::files::back_end::{check_encoded, read_error, tried};
+use crate::zarr::files::kind;
+use crate::zarr::files::pread::{read_at, read_parts_at, size};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
-use std::fs::{File, OpenOptions};
-use std::io::{self, IoSliceMut, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::io::{self, IoSliceMut};
 use std::path::{Path, PathBuf};
 
 /// Where the file system does not say (before Linux 6.1): a page is enough for every common disk.
@@ -63,14 +63,13 @@ impl Direct {
         let file = direct.open_file(sample)?;
         let file = file.ok_or(io::ErrorKind::NotFound)?;
         let buffer = &mut ReadBuffers::default();
-        uninterrupted(|| file.read_at(buffer.aligned(direct.align(), direct.block), 0))?;
+        let block = buffer.aligned(direct.align(), direct.block)?;
+        read_at(&file, block, 0).map_err(|e| kind::instead_of(&file, e))?;
         Ok(direct)
     }
 
     fn open_file(&self, path: &Path) -> io::Result<Option<File>> {
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_DIRECT);
-        found(options.open(path))
+        kind::found(path, kind::reading(libc::O_DIRECT).open(path))
     }
 
     /// Alignment of memory at which any whole number of blocks may be read.
@@ -97,12 +96,12 @@ impl Direct {
     ) -> io::Result<&'a [u8]> {
         let skip = (offset % self.block as u64) as usize;
         let start = offset - skip as u64;
-        let wanted = skip + length;
-        let buffer = buffers.aligned(self.align(), wanted.next_multiple_of(self.block));
+        let wanted = skip.saturating_add(length);
+        let buffer = buffers.aligned(self.align(), wanted.next_multiple_of(self.block))?;
         let mut read = 0;
         while read < wanted {
             let to = &mut buffer[read..];
-            let n = uninterrupted(|| file.read_at(to, start + read as u64))?;
+            let n = read_at(file, to, start + read as u64)?;
             read += n;
             // Only the end of the file is not at the end of a block.
             if read < wanted && (n == 0 || !n.is_multiple_of(self.block)) {
@@ -126,20 +125,20 @@ impl BackEnd for Direct {
         out: &mut [u8],
         buffers: &mut ReadBuffers,
     ) -> io::Result<Option<u64>> {
-        let Some(mut file) = self.open_file(path)? else {
+        let Some(file) = self.open_file(path)? else {
             return Ok(None);
         };
         let wanted = out.len();
         let (head, rest) = out.split_at_mut(self.straight(out));
         // At least a byte more than wanted: a file that is too long shows itself.
         let length = (rest.len() + 1).next_multiple_of(self.block);
-        let tail = buffers.aligned(self.align(), length);
+        let tail = buffers.aligned(self.align(), length)?;
         let read = if head.is_empty() {
-            uninterrupted(|| file.read(tail))?
+            read_at(&file, tail, 0)
         } else {
-            let parts = &mut [IoSliceMut::new(head), IoSliceMut::new(tail)];
-            uninterrupted(|| file.read_vectored(parts))?
+            read_parts_at(&file, &mut [IoSliceMut::new(head), IoSliceMut::new(tail)])
         };
+        let read = read.map_err(|e| kind::instead_of(&file, e))?;
         if read == wanted {
             rest.copy_from_slice(&tail[..rest.len()]);
             return Ok(Some(wanted as u64));
@@ -162,19 +161,18 @@ impl BackEnd for Direct {
         let Some(file) = self.open_file(path).map_err(read_error)? else {
             return Ok(None);
         };
-        let buffer = buffers.aligned(
-            self.align(),
-            more_than_encoded(likely).next_multiple_of(self.block),
-        );
-        let read = uninterrupted(|| file.read_at(buffer, 0)).map_err(read_error)?;
+        let length = more_than_encoded(likely).next_multiple_of(self.block);
+        let buffer = buffers.aligned(self.align(), length).map_err(read_error)?;
+        let failed = |e| read_error(kind::instead_of(&file, e));
+        let read = read_at(&file, buffer, 0).map_err(failed)?;
         if read < buffer.len() && decode(&buffer[..read]).is_ok() {
             return Ok(Some(read as u64));
         }
         // Damage, more than was thought likely, or a read that stopped early: once more, by its
         // size.
         let size = size(&file).map_err(read_error)?;
-        let length = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge.into());
-        let bytes = length.and_then(|length| self.load(&file, 0, length, buffers));
+        check_encoded(size, likely)?;
+        let bytes = self.load(&file, 0, size as usize, buffers);
         decode(bytes.map_err(read_error)?)?;
         Ok(Some(size))
     }

@@ -56,10 +56,9 @@ impl BackEnd for Rings {
         let mut spare = [0];
         let parts = &mut [IoSliceMut::new(out), IoSliceMut::new(&mut spare)];
         match read(path, parts, buffers) {
-            Ok(None) => Ok(None),
             Ok(Some(n)) if n == out.len() => Ok(Some(n as u64)),
             Err(e) if !again(&e) => Err(e),
-            // Rare, and damage most of the time: ordinary reads find out what it is.
+            // Not there, or damage most of the time: ordinary calls find out what it is.
             _ => Pread.read_whole(path, out, buffers),
         }
     }
@@ -72,18 +71,18 @@ impl BackEnd for Rings {
         decode: &mut Decode<'_>,
     ) -> Result<Option<u64>> {
         // Taken out, because the ring is in the buffers too.
-        let mut bytes = std::mem::take(buffers.at_least(more_than_encoded(likely)));
+        let length = more_than_encoded(likely);
+        let mut bytes = std::mem::take(buffers.at_least(length).map_err(read_error)?);
         let read = read(path, &mut [IoSliceMut::new(&mut bytes)], buffers);
         let decoded = match read {
             Ok(Some(n)) if n < bytes.len() => decode(&bytes[..n]).is_ok(),
             _ => false,
         };
-        *buffers.at_least(0) = bytes;
+        *buffers.at_least(0).map_err(read_error)? = bytes;
         match read {
-            Ok(None) => Ok(None),
             Ok(Some(n)) if decoded => Ok(Some(n as u64)),
             Err(e) if !again(&e) => Err(read_error(e)),
-            // Rare: ordinary reads find out whether that was all of the file.
+            // Rare: ordinary calls find out whether that was all of the file, and a file.
             _ => Pread.decode_whole(path, likely, buffers, decode),
         }
     }

@@ -29,12 +29,17 @@ impl Mapping {
             return Ok(None);
         };
         let size = pread::size(&file)?;
+        Self::of_file(&file, size, wanted).map(Some)
+    }
+
+    /// Maps an opened file that was seen to have `size` bytes.
+    pub(super) fn of_file(file: &File, size: u64, wanted: Wanted) -> io::Result<Self> {
         let length = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let map = match length {
             0 => None,
-            _ => Some(map(&file, length, wanted)?),
+            _ => Some(map(file, length, wanted)?),
         };
-        Ok(Some(Self { map }))
+        Ok(Self { map })
     }
 
     /// Size in bytes, when it was opened.

@@ -7,8 +7,11 @@
 
 use crate::error::Result;
 use crate::options::ReadMethod;
-use crate::zarr::files::back_end::{BackEnd, Decode, ReadBuffers, read_error, tried};
+use crate::zarr::files::back_end::{
+    BackEnd, Decode, ReadBuffers, check_encoded, read_error, tried,
+};
 use crate::zarr::files::mapping::{Mapping, Wanted};
+use crate::zarr::files::pread;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -45,27 +48,33 @@ impl BackEnd for Mapped {
         out: &mut [u8],
         _: &mut ReadBuffers,
     ) -> io::Result<Option<u64>> {
-        let Some(mapping) = Mapping::open(path, Wanted::Whole)? else {
+        let Some(file) = pread::open(path)? else {
             return Ok(None);
         };
-        if mapping.bytes().len() == out.len() {
+        let size = pread::size(&file)?;
+        if size == out.len() as u64 {
+            let mapping = Mapping::of_file(&file, size, Wanted::Whole)?;
             out.copy_from_slice(mapping.bytes());
         }
-        Ok(Some(mapping.size()))
+        Ok(Some(size))
     }
 
     fn decode_whole(
         &self,
         path: &Path,
-        _: usize,
+        likely: usize,
         _: &mut ReadBuffers,
         decode: &mut Decode<'_>,
     ) -> Result<Option<u64>> {
-        let Some(mapping) = Mapping::open(path, Wanted::Whole).map_err(read_error)? else {
+        let Some(file) = pread::open(path).map_err(read_error)? else {
             return Ok(None);
         };
+        let size = pread::size(&file).map_err(read_error)?;
+        // A longer one would be read from the disk to find out no more.
+        check_encoded(size, likely)?;
+        let mapping = Mapping::of_file(&file, size, Wanted::Whole).map_err(read_error)?;
         decode(mapping.bytes())?;
-        Ok(Some(mapping.size()))
+        Ok(Some(size))
     }
 
     fn open(&self, path: &Path) -> io::Result<Option<Mapping>> {

@@ -12,6 +12,7 @@ pub(crate) mod chunk_files;
 pub(crate) mod direct;
 #[cfg(target_os = "linux")]
 pub(crate) mod io_uring;
+pub(crate) mod kind;
 pub(crate) mod mapping;
 pub(crate) mod mmap;
 pub(crate) mod pread;

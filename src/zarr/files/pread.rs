@@ -1,11 +1,16 @@
 //! The default: open, one read, close.
 //!
-//! Nobody asks for a size that the read itself tells.
+//! Nobody asks for a size that the read itself tells. Files are read by position, which pipes and
+//! sockets refuse, and opened without waiting for whoever writes to a pipe: what is no file is found
+//! out without a look at each.
 
-use crate::error::Result;
-use crate::zarr::files::back_end::{BackEnd, Decode, ReadBuffers, more_than_encoded, read_error};
+use crate::error::{Error, Result};
+use crate::zarr::files::back_end::{
+    BackEnd, Decode, ReadBuffers, check_encoded, more_than_encoded, read_error,
+};
+use crate::zarr::files::kind;
 use std::fs::File;
-use std::io::{self, IoSliceMut, Read};
+use std::io::{self, IoSliceMut};
 use std::path::Path;
 
 /// Reads through the page cache.
@@ -26,7 +31,10 @@ impl BackEnd for Pread {
         _: &mut ReadBuffers,
     ) -> io::Result<Option<u64>> {
         match open(path)? {
-            Some(file) => read_whole(&file, out).map(Some),
+            Some(file) => match read_whole(&file, out) {
+                Ok(size) => Ok(Some(size)),
+                Err(e) => Err(kind::instead_of(&file, e)),
+            },
             None => Ok(None),
         }
     }
@@ -41,16 +49,29 @@ impl BackEnd for Pread {
         let Some(file) = open(path).map_err(read_error)? else {
             return Ok(None);
         };
-        let buffer = buffers.at_least(more_than_encoded(likely));
-        let mut read = read_on(&file, buffer, 0).map_err(read_error)?;
-        while let Err(e) = decode(&buffer[..read]) {
+        let failed = |e| read_error(kind::instead_of(&file, e));
+        let mut length = more_than_encoded(likely);
+        let mut read = 0;
+        loop {
             let before = read;
-            read = read_on(&file, buffer, read).map_err(read_error)?;
-            if read == before {
-                return Err(e);
+            let buffer = buffers.at_least(length).map_err(read_error)?;
+            read = read_on(&file, buffer, read).map_err(failed)?;
+            if read == buffer.len() {
+                // More than was thought likely, or no file at all.
+                let size = size(&file).map_err(read_error)?;
+                check_encoded(size, likely)?;
+                if size > read as u64 {
+                    length = size as usize + 1;
+                    continue;
+                }
+            }
+            // A later read that gets nothing proves that the first got all.
+            match decode(&buffer[..read]) {
+                Err(e) if read == before => return not_a_file(&file, e),
+                Err(_) => {}
+                Ok(()) => return Ok(Some(read as u64)),
             }
         }
-        Ok(Some(read as u64))
     }
 
     fn open(&self, path: &Path) -> io::Result<Option<File>> {
@@ -60,71 +81,89 @@ impl BackEnd for Pread {
 
 /// Opens a file; `None` when there is none.
 pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
-    found(File::open(path))
-}
-
-/// Tells "not there" apart from every other failure.
-pub(super) fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
-    match outcome {
-        Ok(value) => Ok(Some(value)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
-    }
+    kind::found(path, kind::reading(0).open(path))
 }
 
 /// Size in bytes.
 pub(super) fn size(file: &File) -> io::Result<u64> {
-    size_of_file(&file.metadata()?)
+    kind::size_of_file(&file.metadata()?)
 }
 
-pub(super) fn size_of_file(metadata: &std::fs::Metadata) -> io::Result<u64> {
-    if metadata.is_dir() {
-        return Err(io::Error::new(
-            io::ErrorKind::IsADirectory,
-            "a directory lies where a value should be",
-        ));
-    }
-    Ok(metadata.len())
+/// `error`, unless what was read is no file.
+fn not_a_file(file: &File, error: Error) -> Result<Option<u64>> {
+    size(file).map_err(read_error)?;
+    Err(error)
 }
 
 /// Fills `out` with the whole file and returns the file's size, which is right only when it is that
 /// of `out`: one system call then.
-fn read_whole(mut file: &File, out: &mut [u8]) -> io::Result<u64> {
+fn read_whole(file: &File, out: &mut [u8]) -> io::Result<u64> {
     let wanted = out.len();
     let mut spare = [0];
-    let mut read = if cfg!(unix) {
-        // A byte more than wanted: a file that is too long shows itself.
-        let parts = &mut [IoSliceMut::new(out), IoSliceMut::new(&mut spare)];
-        uninterrupted(|| file.read_vectored(parts))?
-    } else {
-        uninterrupted(|| file.read(out))?
-    };
+    // A byte more than wanted: a file that is too long shows itself.
+    let mut read = read_parts_at(
+        file,
+        &mut [IoSliceMut::new(out), IoSliceMut::new(&mut spare)],
+    )?;
     while read < wanted {
-        match uninterrupted(|| file.read(&mut out[read..]))? {
+        match read_at(file, &mut out[read..], read as u64)? {
             0 => break,
             n => read += n,
         }
     }
     match read {
-        n if n > wanted || !cfg!(unix) => size(file),
-        n => Ok(n as u64),
+        n if n == wanted && SPARE => Ok(n as u64),
+        _ => size(file),
     }
 }
 
-/// Reads on from where the last such read ended, to `buffer[at..]`, which grows as needed, and
-/// returns where the bytes end. The first call gets the whole file where the system does what it
-/// promises for files; a later one that gets nothing proves it.
-fn read_on(mut file: &File, buffer: &mut Vec<u8>, mut at: usize) -> io::Result<usize> {
-    loop {
-        if at == buffer.len() {
-            buffer.resize((at * 2).max(4096), 0);
-        }
-        let n = uninterrupted(|| file.read(&mut buffer[at..]))?;
+/// Reads on from `at`, where the last such read ended, to the rest of `buffer`, and returns where
+/// the bytes end. The first call gets the whole file where the system does what it promises for
+/// files.
+fn read_on(file: &File, buffer: &mut [u8], mut at: usize) -> io::Result<usize> {
+    while at < buffer.len() {
+        let part = &mut buffer[at..];
+        let wanted = part.len();
+        let n = read_at(file, part, at as u64)?;
         at += n;
-        if n == 0 || at < buffer.len() {
-            return Ok(at);
+        if n < wanted {
+            break;
         }
     }
+    Ok(at)
+}
+
+/// Whether one call fills several parts, so that a file's end is seen.
+const SPARE: bool = cfg!(target_os = "linux");
+
+/// Reads from the beginning of a file to `parts`, one after the other.
+#[cfg(target_os = "linux")]
+pub(super) fn read_parts_at(file: &File, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    uninterrupted(|| Ok(rustix::io::preadv(file, parts, 0)?))
+}
+
+/// Reads from the beginning of a file to the first of `parts`.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn read_parts_at(file: &File, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    match parts.first_mut() {
+        Some(first) => read_at(file, first, 0),
+        None => Ok(0),
+    }
+}
+
+/// Reads to `buffer` from byte `offset` on, once.
+#[cfg(unix)]
+pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    uninterrupted(|| std::os::unix::fs::FileExt::read_at(file, buffer, offset))
+}
+
+/// Reads to `buffer` from byte `offset` on, once. The handle is private, so moving its cursor is
+/// safe.
+#[cfg(not(unix))]
+pub(super) fn read_at(mut file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    use io::{Read, Seek};
+    file.seek(io::SeekFrom::Start(offset))?;
+    uninterrupted(|| file.read(buffer))
 }
 
 /// Fills `buffer` from byte `offset` on.
@@ -136,13 +175,13 @@ pub(super) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::
 /// Fills `buffer` from byte `offset` on. The handle is private, so moving its cursor is safe.
 #[cfg(not(unix))]
 pub(super) fn read_exact_at(mut file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    use io::Seek;
+    use io::{Read, Seek};
     file.seek(io::SeekFrom::Start(offset))?;
     file.read_exact(buffer)
 }
 
 /// Begins again what a signal interrupted.
-pub(super) fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match read() {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -54,7 +54,8 @@ impl Ring {
         let chain = [
             opcode::OpenAt::new(Fd(libc::AT_FDCWD), path.as_ptr())
                 .file_index(Some(slot))
-                .flags(libc::O_RDONLY)
+                // Of a pipe: not to wait for somebody who writes to it.
+                .flags(libc::O_RDONLY | libc::O_NONBLOCK)
                 .build()
                 .flags(Flags::IO_LINK)
                 .user_data(OPEN as u64),

@@ -1,21 +1,17 @@
 //! Local storage for Zarr stores, read-only.
 //!
-//! zarrs reads metadata, coordinates and masks through it; the planes are read below zarrs, file by
-//! file, in one of several ways (`files`). "Not there" is told apart from every other failure,
-//! because only it may ever mean fill value; a permission, a directory in a chunk's place and a
-//! broken disk are errors. Nothing is created, locked or cached.
+//! Metadata and small arrays are read through it; the planes are read file by file, in one of several
+//! ways (`files`). "Not there" is told apart from every other failure, because only it may ever mean
+//! fill value; a permission, a directory in a chunk's place and a broken disk are errors. Nothing is
+//! created, locked or cached.
 
-use super::pread;
+use super::{kind, pread};
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use zarrs::storage::byte_range::{ByteRange, ByteRangeIterator, InvalidByteRangeError};
-use zarrs::storage::{
-    Bytes, MaybeBytes, MaybeBytesIterator, ReadableStorageTraits, StorageError, StoreKey,
-};
 
 /// A directory that holds a Zarr hierarchy.
 #[derive(Debug)]
@@ -23,13 +19,15 @@ pub(crate) struct LocalStorage {
     root: PathBuf,
 }
 
-/// What an attempt to fill a buffer with a whole value found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    /// The value is there; it has this many bytes.
-    Found(u64),
-    /// No value under this key.
-    Missing,
+/// What lies directly under the root.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    /// Names of directories, sorted.
+    pub(crate) names: Vec<String>,
+    /// Names of what cannot be looked at, such as links that lead nowhere, sorted, and why.
+    pub(crate) unknown: Vec<(String, io::Error)>,
+    /// Directories whose names are no text, as well as they can be written.
+    pub(crate) unnamed: Vec<String>,
 }
 
 impl LocalStorage {
@@ -85,105 +83,83 @@ impl LocalStorage {
         Path::new(path)
     }
 
-    /// Opens a value; `None` when there is none.
-    fn open_value(&self, key: &str) -> io::Result<Option<File>> {
-        pread::open(&self.path_of(key)?)
-    }
-
     /// Size of a value in bytes without opening it; `None` when there is none.
     pub(crate) fn size(&self, key: &str) -> io::Result<Option<u64>> {
-        let metadata = pread::found(self.path_of(key)?.metadata())?;
-        metadata.map(|m| pread::size_of_file(&m)).transpose()
+        let path = self.path_of(key)?;
+        let metadata = kind::found(&path, path.metadata())?;
+        metadata.map(|m| kind::size_of_file(&m)).transpose()
+    }
+
+    /// Opens a value; `None` when there is none.
+    pub(super) fn open_value(&self, key: &str) -> io::Result<Option<File>> {
+        pread::open(&self.path_of(key)?)
     }
 
     /// Size of a value in bytes, and when it was changed; `None` when there is none.
     pub(crate) fn changed(&self, key: &str) -> io::Result<Option<(u64, SystemTime)>> {
-        let metadata = pread::found(self.path_of(key)?.metadata())?;
-        metadata
-            .map(|m| Ok((pread::size_of_file(&m)?, m.modified()?)))
-            .transpose()
-    }
-
-    /// Reads a whole value into `buffer`, replacing what it held. On `Missing` the buffer is empty.
-    pub(crate) fn read(&self, key: &str, buffer: &mut Vec<u8>) -> io::Result<Presence> {
-        let Some(value) = self.open_value(key)? else {
-            buffer.clear();
-            return Ok(Presence::Missing);
-        };
-        // Not cleared first: only bytes that a reused buffer lacks are zeroed.
-        let size = pread::size(&value)?;
-        buffer.resize(length(size)?, 0);
-        pread::read_exact_at(&value, buffer, 0)?;
-        Ok(Presence::Found(size))
-    }
-
-    /// Names of the directories directly under the root, sorted.
-    pub(crate) fn children(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.root)? {
-            let entry = entry?;
-            // Follows links: stores on shared file systems are often assembled from them.
-            if let Ok(name) = entry.file_name().into_string()
-                && !name.starts_with('.')
-                && entry.path().is_dir()
-            {
-                names.push(name);
-            }
-        }
-        names.sort();
-        Ok(names)
-    }
-}
-
-fn length(size: u64) -> io::Result<usize> {
-    usize::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))
-}
-
-impl ReadableStorageTraits for LocalStorage {
-    fn get(&self, key: &StoreKey) -> Result<MaybeBytes, StorageError> {
-        let mut buffer = Vec::new();
-        Ok(match self.read(key.as_str(), &mut buffer)? {
-            Presence::Found(_) => Some(Bytes::from(buffer)),
-            Presence::Missing => None,
-        })
-    }
-
-    fn get_partial_many<'a>(
-        &'a self,
-        key: &StoreKey,
-        byte_ranges: ByteRangeIterator<'a>,
-    ) -> Result<MaybeBytesIterator<'a>, StorageError> {
-        let Some(value) = self.open_value(key.as_str())? else {
+        let path = self.path_of(key)?;
+        let Some(metadata) = kind::found(&path, path.metadata())? else {
             return Ok(None);
         };
-        Ok(Some(Box::new(
-            byte_ranges.map(move |range| read_range(&value, range)),
-        )))
+        Ok(Some((kind::size_of_file(&metadata)?, metadata.modified()?)))
     }
 
-    fn size_key(&self, key: &StoreKey) -> Result<Option<u64>, StorageError> {
-        Ok(self.size(key.as_str())?)
+    /// Reads a whole value of at most `most` bytes; `None` when there is none.
+    pub(crate) fn read(&self, key: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(value) = self.open_value(key)? else {
+            return Ok(None);
+        };
+        let size = pread::size(&value)?;
+        if size > most {
+            let message = format!("expected at most {most} bytes, found {size} bytes");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
+        let length = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length)?;
+        bytes.resize(length, 0);
+        pread::read_exact_at(&value, &mut bytes, 0)?;
+        Ok(Some(bytes))
     }
 
-    fn supports_get_partial(&self) -> bool {
-        true
+    /// What lies directly under the root, but for files and hidden names. Links are followed: stores
+    /// on shared file systems are often assembled from them.
+    ///
+    /// # Errors
+    /// The root cannot be listed.
+    pub(crate) fn children(&self) -> io::Result<Children> {
+        let mut children = Children::default();
+        for entry in std::fs::read_dir(&self.root)? {
+            let entry = entry?;
+            let path = entry.path();
+            let metadata = path.metadata();
+            let name = match entry.file_name().into_string() {
+                Ok(name) => name,
+                Err(odd) => {
+                    if metadata.map_or(true, |m| m.is_dir()) {
+                        children.unnamed.push(odd.to_string_lossy().into_owned());
+                    }
+                    continue;
+                }
+            };
+            if name.starts_with('.') {
+                continue;
+            }
+            match metadata {
+                Ok(m) if m.is_dir() => children.names.push(name),
+                Ok(_) => {}
+                Err(e) => {
+                    let message = format!("cannot look at {}: {e}", path.display());
+                    let e = io::Error::new(e.kind(), message);
+                    children.unknown.push((name, e));
+                }
+            }
+        }
+        children.names.sort();
+        children.unknown.sort_by(|a, b| a.0.cmp(&b.0));
+        children.unnamed.sort();
+        Ok(children)
     }
-}
-
-fn read_range(value: &File, range: ByteRange) -> Result<Bytes, StorageError> {
-    let size = pread::size(value)?;
-    let outside = || StorageError::from(InvalidByteRangeError::new(range, size));
-    let (start, end) = match range {
-        ByteRange::FromStart(start, None) => (start, size),
-        ByteRange::FromStart(start, Some(n)) => (start, start.checked_add(n).ok_or_else(outside)?),
-        ByteRange::Suffix(n) => (size.checked_sub(n).ok_or_else(outside)?, size),
-    };
-    if start > end || end > size {
-        return Err(outside());
-    }
-    let mut buffer = vec![0; length(end - start)?];
-    pread::read_exact_at(value, &mut buffer, start)?;
-    Ok(Bytes::from(buffer))
 }
 
 #[cfg(test)]
@@ -198,52 +174,78 @@ mod tests {
         (dir, storage)
     }
 
-    fn key(text: &str) -> StoreKey {
-        StoreKey::new(text).unwrap()
-    }
-
     #[test]
     fn only_a_missing_file_is_missing() {
         let (_dir, storage) = storage();
-        let mut buffer = vec![1, 2, 3];
-        assert_eq!(
-            storage.read("a/0.1", &mut buffer).unwrap(),
-            Presence::Missing
-        );
-        assert!(buffer.is_empty());
+        assert_eq!(storage.read("a/0.1", 10).unwrap(), None);
         assert_eq!(storage.size("b/0").unwrap(), None);
         // A directory in a value's place, and a file in a directory's place.
         for bad in ["a/c", "a/0.0/1"] {
-            assert!(storage.read(bad, &mut buffer).is_err(), "{bad}");
+            assert!(storage.read(bad, 10).is_err(), "{bad}");
             assert!(storage.size(bad).is_err(), "{bad}");
-            assert!(storage.get(&key(bad)).is_err(), "{bad}");
         }
-        assert!(storage.get(&key("a/9.9")).unwrap().is_none());
     }
 
     #[test]
-    fn whole_values_and_ranges_are_the_bytes_of_the_file() {
+    fn a_value_is_its_bytes_or_longer_than_it_may_be() {
         let (_dir, storage) = storage();
-        let mut buffer = Vec::new();
-        assert_eq!(
-            storage.read("a/0.0", &mut buffer).unwrap(),
-            Presence::Found(10)
+        assert_eq!(storage.read("a/0.0", 10).unwrap().unwrap(), b"0123456789");
+        assert_eq!(storage.size("a/0.0").unwrap(), Some(10));
+        let e = storage.read("a/0.0", 9).unwrap_err().to_string();
+        assert!(
+            e.contains("at most 9 bytes") && e.contains("10 bytes"),
+            "{e}"
         );
-        assert_eq!(buffer, b"0123456789");
-        let partial = |range| storage.get_partial(&key("a/0.0"), range);
-        assert_eq!(
-            &partial(ByteRange::FromStart(2, Some(3))).unwrap().unwrap()[..],
-            b"234"
-        );
-        assert_eq!(
-            &partial(ByteRange::FromStart(8, None)).unwrap().unwrap()[..],
-            b"89"
-        );
-        assert_eq!(&partial(ByteRange::Suffix(2)).unwrap().unwrap()[..], b"89");
-        assert!(partial(ByteRange::Suffix(11)).is_err());
-        assert!(partial(ByteRange::FromStart(8, Some(3))).is_err());
-        assert!(partial(ByteRange::FromStart(u64::MAX, Some(3))).is_err());
-        assert!(partial(ByteRange::FromStart(11, None)).is_err());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_no_file_is_named_and_never_waited_for() {
+        use std::os::unix::fs::symlink;
+        let (dir, storage) = storage();
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            dir.path().join("a/pipe"),
+            rustix::fs::Mode::RUSR,
+        )
+        .unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("a/socket")).unwrap();
+        symlink("/dev/zero", dir.path().join("a/device")).unwrap();
+        symlink("nowhere", dir.path().join("a/gone")).unwrap();
+        symlink("loop", dir.path().join("a/loop")).unwrap();
+        symlink("nowhere", dir.path().join("missing")).unwrap();
+        for (key, words) in [
+            ("a/pipe", "a named pipe"),
+            ("a/socket", "a socket"),
+            ("a/device", "a device"),
+            ("a/gone", "cannot be followed"),
+            ("missing/0", "missing cannot be followed"),
+        ] {
+            let e = storage.size(key).unwrap_err().to_string();
+            assert!(e.contains(words), "{key}: {e}");
+            let e = storage.read(key, 10).unwrap_err().to_string();
+            assert!(e.contains(words) || key == "a/socket", "{key}: {e}");
+        }
+        assert!(storage.size("a/loop").is_err() && storage.read("a/loop", 10).is_err());
+        // A good link is what it leads to.
+        symlink("0.0", dir.path().join("a/link")).unwrap();
+        assert_eq!(storage.size("a/link").unwrap(), Some(10));
+        assert_eq!(storage.size("a/link2").unwrap(), None);
+        let children = storage.children().unwrap();
+        assert_eq!(children.names, ["a"]);
+        assert_eq!(children.unknown[0].0, "missing");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn names_that_are_no_text_are_told() {
+        use std::os::unix::ffi::OsStrExt;
+        let (dir, storage) = storage();
+        let odd = std::ffi::OsStr::from_bytes(b"so\xff");
+        std::fs::create_dir(dir.path().join(odd)).unwrap();
+        let children = storage.children().unwrap();
+        assert_eq!(children.names, ["a"]);
+        assert_eq!(children.unnamed, ["so\u{fffd}"]);
     }
 
     #[test]
@@ -266,9 +268,9 @@ mod tests {
             );
         }
         storage.size("new/dir/0").unwrap();
-        storage.get(&key("new/dir/0")).unwrap();
+        storage.read("new/dir/0", 10).unwrap();
         assert!(!dir.path().join("new").exists());
-        assert_eq!(storage.children().unwrap(), ["a"]);
+        assert_eq!(storage.children().unwrap().names, ["a"]);
     }
 
     #[test]
