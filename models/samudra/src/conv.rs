@@ -6,7 +6,7 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 
 use crate::config::PointwiseKind;
-use crate::conv_shifted;
+use crate::cpu;
 use crate::init::Init;
 use crate::pad::wrap_longitude;
 use crate::state_walk::{Slot, Visit};
@@ -88,11 +88,19 @@ impl Conv {
     /// `(batch, in, y, x)` to `(batch, out, y, x)`.
     pub(crate) fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let (weight, bias) = (self.weight.val(), self.bias.val());
-        match weight.dims()[2] {
-            1 => same_everywhere(x, weight, bias),
-            _ if conv_shifted::pays(&x) => conv_shifted::convolve(x, weight, bias, self.dilation),
-            _ => native(x, weight, bias, self.dilation),
+        match cpu::serves(&x) {
+            true => cpu::convolve(x, weight, bias, None, self.dilation),
+            false => reference(x, weight, bias, self.dilation),
         }
+    }
+
+    /// [`forward`](Self::forward) of `x`, added to `skip` `(batch, out, y, x)`.
+    pub(crate) fn forward_onto(&self, skip: Tensor<4>, x: Tensor<4>) -> Tensor<4> {
+        if !cpu::serves(&x) {
+            return skip + self.forward(x);
+        }
+        let (weight, bias) = (self.weight.val(), self.bias.val());
+        cpu::convolve(x, weight, bias, Some(skip), self.dilation)
     }
 
     pub(crate) fn slots(&mut self, name: &str, visit: &mut Visit<'_>) {
@@ -102,6 +110,19 @@ impl Conv {
         };
         visit(&format!("{prefix}.weight"), weight);
         visit(&format!("{prefix}.bias"), Slot::Vector(&mut self.bias));
+    }
+}
+
+/// Burn's own operations: for every device, and what those for the CPU are compared with.
+pub(crate) fn reference(
+    x: Tensor<4>,
+    weight: Tensor<4>,
+    bias: Tensor<1>,
+    dilation: usize,
+) -> Tensor<4> {
+    match weight.dims()[2] {
+        1 => same_everywhere(x, weight, bias),
+        _ => native(x, weight, bias, dilation),
     }
 }
 
@@ -120,12 +141,7 @@ fn same_everywhere(x: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tensor<4
 /// Latitudes beyond the poles are the convolution's own zero padding, which costs no copy; only
 /// the wrapped columns are written out. Corners are zero, as when rows are wrapped first and zeros
 /// are put around them.
-pub(crate) fn native(
-    x: Tensor<4>,
-    weight: Tensor<4>,
-    bias: Tensor<1>,
-    dilation: usize,
-) -> Tensor<4> {
+fn native(x: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>, dilation: usize) -> Tensor<4> {
     let reach = dilation * (weight.dims()[2] / 2);
     let options = ConvOptions::new([1, 1], [reach, 0], [dilation, dilation], 1);
     conv2d(wrap_longitude(x, reach), weight, Some(bias), options)

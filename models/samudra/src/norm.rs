@@ -1,10 +1,14 @@
-//! Normalisation: batch norm with PyTorch's running variance, and instance norm.
+//! Normalisation and the activation after it: batch norm with PyTorch's running variance, instance
+//! norm, and the capped GELU.
+
+use std::f32::consts::FRAC_1_SQRT_2;
 
 use burn::module::{Flag, Module, Param, RunningState};
 use burn::tensor::module::{batch_norm, batch_norm_train};
 use burn::tensor::{DType, Tensor};
 
 use crate::config::NormKind;
+use crate::cpu::{self, NormGelu};
 use crate::init::Init;
 use crate::state_walk::{Constant, Slot, Visit};
 
@@ -30,11 +34,11 @@ impl Norm {
         }
     }
 
-    /// `(batch, channel, y, x)`, same shape out.
-    pub(crate) fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    /// The norm, and the erf GELU of it, at most `cap`. `(batch, channel, y, x)`, same shape out.
+    pub(crate) fn forward_gelu(&self, x: Tensor<4>, cap: f32) -> Tensor<4> {
         match self {
-            Self::Batch(norm) => norm.forward(x),
-            Self::Instance(norm) => norm.forward(x),
+            Self::Batch(norm) => norm.forward_gelu(x, cap),
+            Self::Instance(norm) => norm.forward_gelu(x, cap),
         }
     }
 
@@ -75,28 +79,26 @@ impl BatchNorm {
         }
     }
 
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    fn forward_gelu(&self, x: Tensor<4>, cap: f32) -> Tensor<4> {
         match x.device().is_autodiff() && self.training.is_enabled() {
-            true => self.forward_train(x),
-            false => self.forward_eval(x),
+            true => self.forward_train(x, cap),
+            false => self.forward_eval(x, cap),
         }
     }
 
-    fn forward_eval(&self, x: Tensor<4>) -> Tensor<4> {
-        batch_norm(
-            x,
-            self.gamma.val(),
-            self.beta.val(),
-            self.running_mean.value(),
-            self.running_var.value(),
-            EPSILON,
-        )
+    fn forward_eval(&self, x: Tensor<4>, cap: f32) -> Tensor<4> {
+        let (gamma, beta) = (self.gamma.val(), self.beta.val());
+        let (mean, variance) = (self.running_mean.value(), self.running_var.value());
+        if cpu::serves(&x) && !x.device().is_autodiff() {
+            return cpu::norm_gelu_with(x, [gamma, beta, mean, variance], EPSILON, cap);
+        }
+        capped_gelu(batch_norm(x, gamma, beta, mean, variance, EPSILON), cap)
     }
 
-    fn forward_train(&self, x: Tensor<4>) -> Tensor<4> {
+    fn forward_train(&self, x: Tensor<4>, cap: f32) -> Tensor<4> {
         let [batch, _, ny, nx] = x.dims();
         let n = (batch * ny * nx) as f64;
-        let result = batch_norm_train(x, self.gamma.val(), self.beta.val(), EPSILON);
+        let result = train(x, self.gamma.val(), self.beta.val(), EPSILON, cap);
         if n < 2.0 {
             return result.output;
         }
@@ -138,17 +140,50 @@ pub(crate) struct InstanceNorm {
 impl InstanceNorm {
     /// The batch norm of one sample whose channels are all planes: one fused operation, one
     /// fused gradient.
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    fn forward_gelu(&self, x: Tensor<4>, cap: f32) -> Tensor<4> {
         let [batch, channels, ny, nx] = x.dims();
         let planes = batch * channels;
         let options = (&x.device(), x.dtype());
         let gamma = Tensor::ones([planes], options);
         let beta = Tensor::zeros([planes], options);
         let x = x.reshape([1, planes, ny, nx]);
-        batch_norm_train(x, gamma, beta, self.epsilon)
+        train(x, gamma, beta, self.epsilon, cap)
             .output
             .reshape([batch, channels, ny, nx])
     }
+}
+
+/// Normalises with the statistics of `x`, and activates.
+fn train(x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64, cap: f32) -> NormGelu {
+    match cpu::serves(&x) {
+        true => cpu::norm_gelu(x, gamma, beta, epsilon, cap),
+        false => reference(x, gamma, beta, epsilon, cap),
+    }
+}
+
+/// Burn's own operations: for every device, and what those for the CPU are compared with.
+pub(crate) fn reference(
+    x: Tensor<4>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    epsilon: f64,
+    cap: f32,
+) -> NormGelu {
+    let result = batch_norm_train(x, gamma, beta, epsilon);
+    NormGelu {
+        output: capped_gelu(result.output, cap),
+        mean: result.mean,
+        variance: result.variance,
+    }
+}
+
+/// The erf GELU up to a cap.
+///
+/// Burn 0.22.1 gives its own GELU the gradient of the tanh approximation on GPUs, up to 9e-4 off;
+/// made of `erf` it has its own.
+fn capped_gelu(x: Tensor<4>, cap: f32) -> Tensor<4> {
+    let phi = (x.clone() * FRAC_1_SQRT_2).erf() * 0.5 + 0.5;
+    (x * phi).clamp_max(cap)
 }
 
 #[cfg(test)]
@@ -169,7 +204,7 @@ mod tests {
     fn the_running_variance_is_unbiased() {
         let device = Device::flex().autodiff();
         let mut norm = Norm::new(&Init::new(0, &device), 2, NormKind::Batch);
-        norm.forward(input(&device));
+        norm.forward_gelu(input(&device), 10.0);
         let mut seen = Vec::new();
         norm.slots("n", &mut |name, slot| {
             if name == "n.running_var" {
@@ -202,10 +237,11 @@ mod tests {
         let device = Device::flex();
         let norm = Norm::new(&Init::new(0, &device), 2, NormKind::Batch);
         let x = input(&device);
-        let once = vec(norm.forward(x.clone()));
-        assert_eq!(once, vec(norm.forward(x.clone())));
-        for (y, x) in once.iter().zip(vec(x)) {
-            assert!((y - x / (1.0 + EPSILON as f32).sqrt()).abs() < 1e-4);
+        let once = vec(norm.forward_gelu(x.clone(), 10.0));
+        assert_eq!(once, vec(norm.forward_gelu(x.clone(), 10.0)));
+        let expected = capped_gelu(x / (1.0 + EPSILON as f32).sqrt(), 10.0);
+        for (y, expected) in once.iter().zip(vec(expected)) {
+            assert!((y - expected).abs() < 1e-5, "{y} {expected}");
         }
     }
 
@@ -213,12 +249,28 @@ mod tests {
     fn instance_norm_levels_every_plane() {
         let device = Device::flex();
         let mut norm = Norm::new(&Init::new(0, &device), 2, NormKind::Instance);
-        let y = vec(norm.forward(input(&device)));
-        for plane in y.chunks(6) {
+        let planes = vec(input(&device));
+        let levelled = planes.chunks(6).flat_map(|plane| {
             let mean = plane.iter().sum::<f32>() / 6.0;
-            let square = plane.iter().map(|v| v * v).sum::<f32>() / 6.0;
-            assert!(mean.abs() < 1e-5 && (square - 1.0).abs() < 1e-4);
+            let square = plane.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / 6.0;
+            plane.iter().map(move |v| (v - mean) / square.sqrt())
+        });
+        let levelled = TensorData::new(levelled.collect::<Vec<f32>>(), [1, 2, 2, 3]);
+        let expected = vec(capped_gelu(Tensor::from_data(levelled, &device), 10.0));
+        let y = vec(norm.forward_gelu(input(&device), 10.0));
+        for (y, expected) in y.iter().zip(expected) {
+            assert!((y - expected).abs() < 1e-5, "{y} {expected}");
         }
         norm.slots("n", &mut |name, _| panic!("{name} should not be there"));
+    }
+
+    #[test]
+    fn the_activation_is_the_erf_gelu_with_a_cap() {
+        let x = Tensor::<1>::from_data([-1.0, 0.0, 1.0, 9.0, 30.0], &Device::flex());
+        let y = vec(capped_gelu(x.reshape([1, 1, 1, 5]), 10.0));
+        // x Phi(x), with Phi(1) = 0.841344746...
+        for (y, expected) in y.iter().zip([-0.158_655_26, 0.0, 0.841_344_7, 9.0, 10.0]) {
+            assert!((y - expected).abs() < 1e-6, "{y} {expected}");
+        }
     }
 }
