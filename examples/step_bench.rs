@@ -19,7 +19,9 @@ use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use clap::Parser;
-use samudra::{Grid, RolloutStep, Samudra, SamudraConfig, clip_total_norm};
+use samudra::{
+    Grid, Loss, Metric, RolloutStep, Samudra, SamudraConfig, clip_total_norm, keep_freed_memory,
+};
 use samudra_training::optimiser::adam;
 use serde::Serialize;
 
@@ -54,6 +56,7 @@ const ROUND: f64 = 0.5;
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    keep_freed_memory();
     ensure!(args.rounds > 0, "no round to measure");
     if let Some(threads) = args.threads {
         rayon::ThreadPoolBuilder::new()
@@ -132,6 +135,10 @@ impl Bench {
             std::fs::read_to_string(&args.model).with_context(|| format!("reading {path}"))?;
         let config: SamudraConfig =
             serde_json::from_str(&text).with_context(|| format!("reading {path}"))?;
+        ensure!(
+            config.perceiver.is_none(),
+            "{path}: operations are counted for U-Nets only"
+        );
         let device = Device::flex();
         let (ny, nx) = (args.grid[0], args.grid[1]);
         let network = config.init(&Grid::new(ny, nx), args.seed, &device.clone().autodiff())?;
@@ -203,7 +210,9 @@ impl Bench {
             .context("a step that failed is the last")?;
         let (start, step, mask) = (self.start.clone(), self.step.clone(), self.mask.clone());
         let begin = Cost::now();
-        let loss = network.rollout_loss(start, [step], mask, None).total;
+        let loss = network
+            .rollout_loss(start, [step], mask, &Loss::Plain(Metric::Mse), None)
+            .total;
         let forward = begin.until_now();
         let mut gradients = GradientsParams::from_grads(loss.backward(), &network);
         clip_total_norm(&network, &mut gradients, 1.0)?;

@@ -87,6 +87,12 @@ const UNSAFE: &[&str] = &[
     "zarr/files/ring.rs",
 ];
 
+/// The same of `models`.
+const UNSAFE_MODELS: &[&str] = &[
+    "models/samudra/src/cpu/matrix.rs",
+    "models/samudra/src/cpu/memory.rs",
+];
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -250,9 +256,14 @@ fn no_circle_ties_folders_or_files() {
 fn unsafe_code_lives_where_contributing_says() {
     let sources = source::read(&root().join("src"));
     assert_eq!(files_with(&sources, Word::Unsafe), UNSAFE);
+    let models = below(&["models"]);
+    assert_eq!(files_with(&models, Word::Unsafe), UNSAFE_MODELS);
     let text = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     for file in UNSAFE {
         assert!(text.contains(&format!("`src/{file}`")), "{file}");
+    }
+    for file in UNSAFE_MODELS {
+        assert!(text.contains(&format!("`{file}`")), "{file}");
     }
 }
 

@@ -89,6 +89,7 @@ pub use config::{
     SamudraConfig, UpsampleKind,
 };
 pub use cosine::CosineSchedule;
+pub use cpu::keep_freed_memory;
 pub use ema::Ema;
 pub use error::{Error, Result, ShapeMismatch, WeightMismatch};
 pub use grid::Grid;

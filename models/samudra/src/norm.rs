@@ -223,12 +223,12 @@ mod tests {
         let norm = BatchNorm::new(&Init::new(0, &device), 2);
         let state = || [&norm.running_mean, &norm.running_var].map(|s| vec(s.value_sync()));
         let one = Tensor::<4>::from_data([[[[3.0]], [[-7.0]]]], &device);
-        let output = vec(norm.forward(one));
+        let output = vec(norm.forward_gelu(one, 10.0));
         assert_eq!(output, [0.0, 0.0], "what beta says");
         assert_eq!(state(), [vec![0.0, 0.0], vec![1.0, 1.0]]);
         // Two values have a variance: (3 - 5)^2 + (7 - 5)^2 over 1.
         let two = Tensor::<4>::from_data([[[[3.0, 7.0]], [[1.0, 1.0]]]], &device);
-        norm.forward(two);
+        norm.forward_gelu(two, 10.0);
         assert_eq!(state(), [vec![0.5, 0.1], vec![0.9 + 0.8, 0.9]]);
     }
 

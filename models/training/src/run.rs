@@ -54,6 +54,9 @@ pub fn run(options: &Options, stop: &Stop) -> Result<Outcome> {
     }
     let voice = options.voice();
     let device = options.device.open()?;
+    if burn_om4::device::is_cpu(&device) {
+        samudra::keep_freed_memory();
+    }
     let task = match &options.data {
         Some(dir) => Task::new(dir, options, &PUBLISHED)?,
         None => Task::new(demo_store(voice)?, options, &SMALL_OCEAN)?,

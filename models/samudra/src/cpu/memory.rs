@@ -180,6 +180,24 @@ fn prefer_huge_pages(begin: NonNull<u8>, bytes: usize) {
     let _ = (begin, bytes);
 }
 
+/// Tells the C library to keep the memory of dropped tensors for the next ones, for the whole process.
+///
+/// The network's own large tensors stay in a pool, but those that Burn allocates (losses, masks, what
+/// an optimiser makes) go back to the system when they are dropped, and every step asks for their
+/// pages anew. A program that trains on a CPU calls this once, at its start: then no step but the
+/// first two has page faults. The price is that memory once used is not returned to the system before
+/// the process ends. Does nothing where the C library is not glibc.
+pub fn keep_freed_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    // SAFETY: two settings of the allocator, whose values it accepts or ignores.
+    unsafe {
+        // Blocks up to here come from the heap, not from a mapping of their own.
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 30);
+        // The heap's free end is never cut off.
+        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+    }
+}
+
 /// Floats for as long as the lease lives. They hold whatever was there before.
 pub(super) struct Lease {
     piece: Piece,

@@ -21,6 +21,7 @@ mod operations;
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Tensor};
 
+pub use memory::keep_freed_memory;
 use operations::{EvaluationOps, GlobeOps};
 
 /// Whether the operations below serve this tensor, on a CPU device or on its autodiff.
