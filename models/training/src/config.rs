@@ -47,6 +47,8 @@ pub struct RunConfig {
     pub prefetch: usize,
     /// Threads that read and decode.
     pub readers: usize,
+    /// Name of the store's time axis, where it is not `time`.
+    pub time_name: Option<String>,
     /// Whether missing chunks, unusable statistics and values that would spoil a training are taken with
     /// a warning.
     pub lenient: bool,

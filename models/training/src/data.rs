@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use burn::tensor::Device;
 use burn_om4::{
     Channel, DatasetOptions, DateRange, OceanDataset, OceanLoader, Om4Paths, Order, PRESETS,
-    PrefetchOptions, ReadMethod, Strictness, WindowOptions, preset,
+    PrefetchOptions, Strictness, WindowOptions, preset,
 };
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,22 +15,12 @@ use std::path::Path;
 pub struct Task {
     /// The stores.
     pub paths: Om4Paths,
-    /// Channels to predict.
-    pub prognostic: Vec<Channel>,
-    /// Channels that force them.
-    pub boundary: Vec<Channel>,
-    /// Times of a sample.
-    pub window: WindowOptions,
+    /// Channels, windows, and how the store is opened and read; not the days.
+    pub dataset: DatasetOptions,
     /// First and last day to train on.
     pub train_time: DateRange,
     /// First and last day to validate on.
     pub val_time: DateRange,
-    /// How chunks are read.
-    pub io: ReadMethod,
-    /// What to do about missing chunks, unusable statistics and values that would spoil a training.
-    pub strictness: Strictness,
-    /// Share of a plane's ocean cells that may be NaN.
-    pub max_nan_share: f64,
 }
 
 /// What a task takes where the options are silent.
@@ -77,39 +67,31 @@ impl Task {
             true => Strictness::Lenient,
             false => Strictness::Strict,
         };
+        let mut dataset = DatasetOptions::new(prognostic, boundary)
+            .with_window(window)
+            .with_io(options.io)
+            .with_strictness(strictness)
+            .with_max_nan_share(options.max_nan_share);
+        if let Some(name) = &options.time_name {
+            dataset = dataset.with_time_name(name);
+        }
         let times = match (options.train_time, options.val_time, defaults.times) {
             (Some(train), Some(val), _) => [train, val],
             (None, None, Some([train, val])) => [train.parse()?, val.parse()?],
-            (None, None, None) => {
-                let all = DatasetOptions::new(prognostic.clone(), boundary.clone())
-                    .with_window(window.clone())
-                    .with_strictness(strictness)
-                    .with_max_nan_share(options.max_nan_share);
-                cut(&OceanDataset::open(&paths, &all)?)?
-            }
+            (None, None, None) => cut(&OceanDataset::open(&paths, &dataset)?)?,
             _ => bail!("give both --train-time and --val-time, or neither"),
         };
         let [train_time, val_time] = times;
         Ok(Self {
             paths,
-            prognostic,
-            boundary,
-            window,
+            dataset,
             train_time,
             val_time,
-            io: options.io,
-            strictness,
-            max_nan_share: options.max_nan_share,
         })
     }
 
     fn open(&self, time: DateRange) -> Result<OceanDataset> {
-        let options = DatasetOptions::new(self.prognostic.clone(), self.boundary.clone())
-            .with_window(self.window.clone())
-            .with_time(time)
-            .with_io(self.io)
-            .with_strictness(self.strictness)
-            .with_max_nan_share(self.max_nan_share);
+        let options = self.dataset.clone().with_time(time);
         Ok(OceanDataset::open(&self.paths, &options)?)
     }
 }

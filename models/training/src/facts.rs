@@ -22,8 +22,8 @@ pub(crate) fn facts(task: &Task, loaders: &Loaders, config: &RunConfig) -> Resul
     };
     let lines = [
         ("store", store(task, dataset)),
-        ("predicted", describe(&task.prognostic)),
-        ("given", describe(&task.boundary)),
+        ("predicted", describe(&task.dataset.prognostic)),
+        ("given", describe(&task.dataset.boundary)),
         (
             "windows",
             format!(

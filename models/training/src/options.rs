@@ -90,6 +90,10 @@ pub struct Options {
     #[arg(long, value_name = "METHOD", default_value_t = ReadMethod::default())]
     pub io: ReadMethod,
 
+    /// Name of the store's time dimension and coordinate [default: time].
+    #[arg(long, value_name = "NAME")]
+    pub time_name: Option<String>,
+
     /// Take missing chunks as their fill value, and unusable statistics and values that would spoil a
     /// training with a warning, where without this all are errors.
     #[arg(long)]

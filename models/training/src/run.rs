@@ -236,8 +236,8 @@ fn prepare(
     };
     let config = RunConfig {
         data: task.paths.data.clone(),
-        prognostic: task.prognostic.clone(),
-        boundary: task.boundary.clone(),
+        prognostic: task.dataset.prognostic.clone(),
+        boundary: task.dataset.boundary.clone(),
         history: options.history,
         steps: options.steps,
         stride: options.stride,
@@ -253,6 +253,7 @@ fn prepare(
         device: format!("{device:?}"),
         prefetch: options.prefetch,
         readers: burn_om4::store::reader_threads()?,
+        time_name: options.time_name.clone(),
         lenient: options.lenient,
         max_nan_share: options.max_nan_share,
         rank: options.rank.unwrap_or(0),

@@ -160,3 +160,26 @@ fn what_batches_hold_is_said_once_and_reported() {
         );
     }
 }
+
+#[test]
+fn a_time_axis_of_another_name_is_named_by_an_option() {
+    let dir = tempfile::tempdir().unwrap();
+    SynthOptions::new(NY, NX)
+        .with_levels(1)
+        .with_rows(40)
+        .with_variables(&["thetao"], &["zos", "hfds"])
+        .with_consolidation(Consolidation::Separate)
+        .write(dir.path())
+        .unwrap();
+    let store = dir.path().join("OM4.zarr");
+    fs::rename(store.join("time"), store.join("step")).unwrap();
+    for array in fs::read_dir(&store).unwrap() {
+        let attributes = array.unwrap().path().join(".zattrs");
+        if let Ok(text) = fs::read_to_string(&attributes) {
+            fs::write(&attributes, text.replace("\"time\"", "\"step\"")).unwrap();
+        }
+    }
+    let error = train(&asked(dir.path(), &[])).err().unwrap();
+    assert!(format!("{error:#}").contains("time"), "{error:#}");
+    train(&asked(dir.path(), &["--time-name", "step"])).unwrap();
+}
