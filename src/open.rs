@@ -60,6 +60,23 @@ impl Ocean {
     ///
     /// What is odd without being an error is logged, and kept in `warnings`.
     pub fn open(paths: &Om4Paths, wanted: &[Channel], options: &OpenOptions) -> Result<Self> {
+        Self::open_channels(paths, wanted, options, &|_| false)
+    }
+
+    /// The same for the channels of a data set. Those that are boundaries alone need no mask of their
+    /// own level, which their name may only seem to have (`u_10`): theirs is that of the surface.
+    fn open_for(paths: &Om4Paths, options: &DatasetOptions) -> Result<Self> {
+        let boundary = |channel: &Channel| !options.prognostic.contains(channel);
+        Self::open_channels(paths, &options.wanted(), &options.opening(), &boundary)
+    }
+
+    /// Channels of which `at_surface` holds have the mask of the surface.
+    fn open_channels(
+        paths: &Om4Paths,
+        wanted: &[Channel],
+        options: &OpenOptions,
+        at_surface: &dyn Fn(&Channel) -> bool,
+    ) -> Result<Self> {
         let derived = derived(&paths.data, wanted, options)?;
         let is_stored = |channel: &&Channel| derived.iter().all(|d| d.channel != **channel);
         let stored: Vec<Channel> = wanted.iter().filter(is_stored).cloned().collect();
@@ -71,10 +88,14 @@ impl Ocean {
         let mut warnings = [store.warnings(), statistics.warnings()].concat();
         let mut channels = BTreeMap::new();
         let mut add = |channel: &Channel, stats: ChannelStats, unit_of: &Channel| -> Result<()> {
+            let level = match at_surface(channel) {
+                true => 0,
+                false => channel.mask_level(),
+            };
             let constants = ChannelConstants {
                 mean: stats.mean,
                 std: stats.std,
-                wet: store.wet_mask(channel.mask_level())?,
+                wet: store.wet_mask(level)?,
             };
             let unit = store.unit(unit_of).map(str::to_owned);
             channels.insert(channel.clone(), OceanChannel { constants, unit });
@@ -242,7 +263,7 @@ impl OceanDataset {
     /// mode, a plane whose wet cells are infinite or too often NaN, as where a mask is inverted.
     pub fn open(paths: &Om4Paths, options: &DatasetOptions) -> Result<Self> {
         options.check()?;
-        let input = Ocean::open(paths, &options.wanted(), &options.opening())?;
+        let input = Ocean::open_for(paths, options)?;
         let pair = OceanPair { input, label: None };
         Self::from_oceans(vec![pair], options)?.looked_at()
     }
@@ -259,7 +280,7 @@ impl OceanDataset {
     ) -> Result<Self> {
         options.check()?;
         let how = options.opening();
-        let input = Ocean::open(paths, &options.wanted(), &how)?;
+        let input = Ocean::open_for(paths, options)?;
         let label = Some(Ocean::open(labels, &options.prognostic, &how)?);
         Self::from_oceans(vec![OceanPair { input, label }], options)?.looked_at()
     }
@@ -296,7 +317,7 @@ impl Om4Source {
         let label = self.labels.as_ref();
         let how = options.opening();
         Ok(OceanPair {
-            input: Ocean::open(&self.input, &options.wanted(), &how)?,
+            input: Ocean::open_for(&self.input, options)?,
             label: label
                 .map(|paths| Ocean::open(paths, &options.prognostic, &how))
                 .transpose()?,

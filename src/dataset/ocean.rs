@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// What a channel is prepared with, and what it is called.
 #[derive(Clone, Debug)]
 pub struct OceanChannel {
-    /// Mean, standard deviation and the channel's own wet mask.
+    /// Mean, standard deviation and the channel's own wet mask (of a boundary, the surface's).
     pub constants: ChannelConstants,
     /// Unit as the store states it, such as `degC`.
     pub unit: Option<String>,

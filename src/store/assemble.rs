@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::ocean::plane::PlaneSource;
+use crate::store::gaps::Absent;
 use crate::store::load::{Block, Chunk, Scratch};
-use crate::store::plane_array::Extents;
+use crate::store::plane_array::{Extents, Patch};
 use crate::store::tasks::PlannedPlane;
 use crate::zarr::chunk_keys::Indices;
 use crate::zarr::files::chunk_files::OpenFile;
@@ -64,7 +65,7 @@ impl Block<'_> {
             ..
         } = scratch;
         let path = self.begin(chunk, names);
-        let size = array.piece.bytes();
+        let size = array.bytes_of(&array.piece);
         let block = &*self;
         let mut decode = |encoded: &[u8]| {
             let values = array.codec.decode(encoded, size, decoded, decoders)?;
@@ -78,7 +79,7 @@ impl Block<'_> {
         match read.map_err(|e| self.at(e, chunk))? {
             Some(size) => self.counts.stored_bytes += size,
             None => {
-                self.missing(chunk, None, planes[0].row)?;
+                self.missing(chunk, self.absent(chunk), planes)?;
                 self.blank_all(out, origin);
             }
         }
@@ -147,7 +148,14 @@ impl Block<'_> {
         let (chunk, origin) = (inner.chunk, inner.origin);
         let row = planes[members[0]].row;
         let Some(extent) = inner.extent else {
-            self.missing(chunk, Some(&inner.place), row)?;
+            let Extents { y: ny, x: nx, .. } = array.piece;
+            let Cell { y, x } = origin;
+            let absent = Absent {
+                array,
+                inner: Some(&inner.place),
+                patch: Patch { y, x, ny, nx },
+            };
+            self.missing(chunk, absent, members.iter().map(|i| &planes[*i]))?;
             for i in members {
                 self.blank(out, *i, origin, &array.piece);
             }
@@ -164,7 +172,7 @@ impl Block<'_> {
             .map_err(|e| self.at(e.row(row), chunk))?;
         let values = array
             .codec
-            .decode(encoded, array.piece.bytes(), decoded, decoders)
+            .decode(encoded, array.bytes_of(&array.piece), decoded, decoders)
             .map_err(|e| self.at(e.row(row), chunk))?;
         for i in members {
             self.copy(out, *i, origin, &planes[*i], &values);
@@ -190,14 +198,19 @@ impl Block<'_> {
         values: &[u8],
     ) {
         let shape = self.store.shape();
-        let piece = &self.array.piece;
-        let from = self.array.plane_of_piece(from.row, from.level);
+        let Self { array, .. } = self;
+        let (piece, size) = (&array.piece, array.values.size());
+        let from = array.plane_of_piece(from.row, from.level);
+        let as_they_lie = array.values.as_they_lie().is_some();
         let columns = piece.x.min(shape.nx - origin.x);
         for y in 0..piece.y.min(shape.ny - origin.y) {
             let to = (plane * shape.ny + origin.y + y) * shape.nx + origin.x;
-            let at = (from * piece.cells() + y * piece.x) * 4;
-            let row: &mut [u8] = bytemuck::cast_slice_mut(&mut out[to..to + columns]);
-            row.copy_from_slice(&values[at..at + columns * 4]);
+            let at = (from * piece.cells() + y * piece.x) * size;
+            let (row, stored) = (&mut out[to..to + columns], &values[at..at + columns * size]);
+            match as_they_lie {
+                true => bytemuck::cast_slice_mut(row).copy_from_slice(stored),
+                false => array.values.unpack_into(stored, row),
+            }
         }
     }
 

@@ -53,7 +53,7 @@ fn read_one(opening: &mut Opening<'_>, name: &str) -> Result<Option<Vec<f64>>> {
     }
     // One that is not there is the fill value, as for every reader: a level at 0 is often not written.
     let read = SmallArray::read(group, meta, from_ref(&(0..found)), Strictness::Lenient)?;
-    opening.warnings.extend(read.missing);
+    opening.warnings.extend(read.absent);
     Ok(Some(read.numbers.into_f64()))
 }
 

@@ -7,18 +7,23 @@
 //! - in shards of single planes: only the wanted inner chunks are read, each straight into the
 //!   sink;
 //! - otherwise decoded into the thread's scratch, and the wanted part copied.
+//!
+//! Values that are packed or of another type than `f32` go through the scratch in every case, and are
+//! unpacked from there into the sink.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::plane::{PlaneSink, PlaneSource, ReadCounts};
 use crate::options::Strictness;
+use crate::store::gaps::Absent;
 use crate::store::om4_store::Store;
-use crate::store::plane_array::{Extents, PlaneArray};
-use crate::store::tasks::{PlannedPlane, ReadTask};
+use crate::store::plane_array::{Extents, Patch, PlaneArray};
+use crate::store::tasks::{ChannelSlot, PlannedPlane, ReadTask};
 use crate::zarr::codec::decoders::Decoders;
 use crate::zarr::codec::size::check_size;
 use crate::zarr::files::back_end::{ReadBuffers, read_error};
 use crate::zarr::files::chunk_files::OpenFile;
 use crate::zarr::sharding::Extent;
+use crate::zarr::values::blank_marks;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::Path;
@@ -88,58 +93,76 @@ impl<'a> Block<'a> {
         let array = self.array;
         let plane = self.store.shape();
         let whole = |e: &Extents| e.y == plane.ny && e.x == plane.nx;
+        let as_they_lie = array.values.as_they_lie().is_some();
         if whole(&array.piece) && whole(&array.chunk) {
             let single = array.shard.is_some() && array.piece.planes() == 1;
             if array.shard.is_none() && array.codec.is_plain() {
-                return self.load_plain_chunk(sink, scratch);
+                return match as_they_lie && self.is_whole_chunk() {
+                    true => self.load_plain_chunk(sink, scratch),
+                    false => self.load_plain_planes(sink, scratch),
+                };
             }
-            if single {
+            if single && as_they_lie {
                 return self.load_single_planes(sink, scratch);
             }
-            if array.shard.is_none() && self.is_whole_chunk() {
+            if array.shard.is_none() && as_they_lie && self.is_whole_chunk() {
                 return self.load_whole_chunk(sink, scratch);
             }
         }
         self.load_through_scratch(sink, scratch)
     }
 
-    /// Whole planes, stored as they lie in memory.
+    /// All planes of a chunk, stored as they lie in memory.
     fn load_plain_chunk(&mut self, sink: &dyn PlaneSink, scratch: &mut Scratch) -> Result<()> {
         let chunk = ONLY;
-        let planes = &self.task.planes;
-        let array = self.array;
         let Scratch { names, buffers, .. } = scratch;
-        if self.is_whole_chunk() {
-            let path = self.begin(chunk, names);
-            return self.fill(sink, planes, |block, out| {
-                let bytes = bytemuck::cast_slice_mut(out);
-                let read = block.store.files.read_whole(path, bytes, buffers);
-                let Some(size) = read.map_err(|e| block.at(read_error(e), chunk))? else {
-                    return block.fill_in(chunk, out);
-                };
-                block.counts.stored_bytes += size;
-                check_size(bytes.len(), clamp(size)).map_err(|e| block.at(e, chunk))
-            });
-        }
+        let path = self.begin(chunk, names);
+        self.fill(sink, &self.task.planes, |block, out| {
+            let bytes = bytemuck::cast_slice_mut(out);
+            let read = block.store.files.read_whole(path, bytes, buffers);
+            let Some(size) = read.map_err(|e| block.at(read_error(e), chunk))? else {
+                return block.fill_in(chunk, out);
+            };
+            block.counts.stored_bytes += size;
+            check_size(bytes.len(), clamp(size)).map_err(|e| block.at(e, chunk))
+        })
+    }
+
+    /// Some planes of a chunk that is not compressed.
+    fn load_plain_planes(&mut self, sink: &dyn PlaneSink, scratch: &mut Scratch) -> Result<()> {
+        let chunk = ONLY;
+        let array = self.array;
+        let Scratch {
+            names,
+            buffers,
+            decoded,
+            ..
+        } = scratch;
         let file = self.open(chunk, names)?;
         if let Some(file) = &file {
             let size = file.size().map_err(read_error);
-            size.and_then(|size| check_size(array.chunk.bytes(), clamp(size)))
+            size.and_then(|size| check_size(array.bytes_of(&array.chunk), clamp(size)))
                 .map_err(|e| self.at(e, chunk))?;
         }
-        let cells = array.chunk.cells();
+        let plane_bytes = array.chunk.cells() * array.values.size();
         let place = |plane: &PlannedPlane| array.plane_of_piece(plane.row, plane.level);
-        for run in stored_runs(planes, place) {
-            let first = place(&run[0]);
+        for run in stored_runs(&self.task.planes, place) {
+            let offset = (place(&run[0]) * plane_bytes) as u64;
             self.fill(sink, run, |block, out| {
                 let Some(file) = &file else {
                     out.fill(array.fill);
                     return Ok(());
                 };
-                let bytes: &mut [u8] = bytemuck::cast_slice_mut(out);
-                block.counts.stored_bytes += bytes.len() as u64;
-                file.read_at(bytes, (first * cells * 4) as u64, buffers)
-                    .map_err(|e| block.at(read_error(e), chunk))
+                block.counts.stored_bytes += (run.len() * plane_bytes) as u64;
+                let read = match array.values.as_they_lie() {
+                    Some(_) => file.read_at(bytemuck::cast_slice_mut(out), offset, buffers),
+                    None => {
+                        decoded.resize(run.len() * plane_bytes, 0);
+                        let read = file.read_at(decoded, offset, buffers);
+                        read.map(|()| array.values.unpack_into(decoded, out))
+                    }
+                };
+                read.map_err(|e| block.at(read_error(e), chunk))
             })?;
         }
         Ok(())
@@ -204,7 +227,11 @@ impl<'a> Block<'a> {
                     let inside = block.inside(plane);
                     let place = array.in_order(inside.0 as u64, inside.1 as u64, 0, 0);
                     let Some(extent) = index[shard.position(&place)] else {
-                        block.missing(chunk, Some(&place), plane.row)?;
+                        let absent = Absent {
+                            inner: Some(&place),
+                            ..block.absent(chunk)
+                        };
+                        block.missing(chunk, absent, [plane])?;
                         out.fill(array.fill);
                         continue;
                     };
@@ -287,10 +314,8 @@ impl<'a> Block<'a> {
                     .found(format!("{} values", out.len())));
             }
             read(self, out)?;
-            for mark in &self.array.marks {
-                for value in &mut *out {
-                    *value = if *value == *mark { f32::NAN } else { *value };
-                }
+            if let Some(marks) = self.array.values.as_they_lie() {
+                blank_marks(out, marks);
             }
             Ok(())
         })
@@ -310,14 +335,14 @@ impl<'a> Block<'a> {
         let file = self.store.files.open(self.begin(chunk, names));
         let file = file.map_err(|e| self.at(read_error(e), chunk))?;
         if file.is_none() {
-            self.missing(chunk, None, self.task.planes[0].row)?;
+            self.missing(chunk, self.absent(chunk), &self.task.planes)?;
         }
         Ok(file)
     }
 
     /// The planes of a whole chunk that is not there, where it need not be.
     fn fill_in(&mut self, chunk: Chunk, out: &mut [f32]) -> Result<()> {
-        self.missing(chunk, None, self.task.planes[0].row)?;
+        self.missing(chunk, self.absent(chunk), &self.task.planes)?;
         out.fill(self.array.fill);
         Ok(())
     }
@@ -327,18 +352,42 @@ impl<'a> Block<'a> {
         self.array.write_key([time, level, chunk.y, chunk.x], key);
     }
 
-    /// A chunk, or an inner chunk, that is not there: an error, or an event.
-    pub(super) fn missing(
+    /// A whole chunk that is not there.
+    pub(super) fn absent(&self, chunk: Chunk) -> Absent<'a> {
+        let Extents { y: ny, x: nx, .. } = self.array.chunk;
+        let patch = Patch {
+            y: chunk.y as usize * ny,
+            x: chunk.x as usize * nx,
+            ny,
+            nx,
+        };
+        Absent {
+            array: self.array,
+            inner: None,
+            patch,
+        }
+    }
+
+    /// What a chunk, or an inner chunk, that is not there takes from these planes: an error, or an
+    /// event, unless it is nothing but land.
+    pub(super) fn missing<'p>(
         &mut self,
         chunk: Chunk,
-        inner: Option<&[u64]>,
-        row: usize,
+        absent: Absent<'_>,
+        planes: impl IntoIterator<Item = &'p PlannedPlane>,
     ) -> Result<()> {
-        let message = match inner {
-            None => "a chunk is not there".to_owned(),
-            Some(indices) => format!("inner chunk {indices:?} of a shard is not there"),
+        let masks = self.store.masks();
+        let lost = planes.into_iter().find_map(|plane| {
+            let channel = self.store.channel_at(ChannelSlot {
+                array: self.task.array,
+                level: plane.level,
+            });
+            Some(absent.loss(masks, channel)?.row(plane.row))
+        });
+        let Some(lost) = lost else {
+            return Ok(());
         };
-        let missing = self.at(Error::new(ErrorKind::MissingChunk, message).row(row), chunk);
+        let missing = self.at(lost, chunk);
         match self.store.strictness() {
             Strictness::Strict => Err(missing),
             Strictness::Lenient => {

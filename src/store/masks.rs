@@ -1,19 +1,19 @@
 //! Wet masks: which cells of each level are ocean.
 //!
 //! `mask_k (y, x)` masks level `k`; a store without `mask_0` may have `wetmask (level, y, x)`
-//! instead. Any number type will do and the rule is "not zero"; a NaN in a float mask is no
-//! statement that a cell is wet, so it counts as dry. A mask with a time axis is taken at its first
-//! row.
+//! instead. Any number type will do: 1 is wet and 0 is dry. A missing value (NaN, or what the mask's
+//! metadata names) is no statement that a cell is wet, so it counts as dry. Other values are an error,
+//! or in lenient mode wet. A mask with a time axis is taken at its first row.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ocean::channel::Channel;
 use crate::ocean::mask::WetMask;
 use crate::ocean::plane::PlaneShape;
+use crate::options::Strictness;
 use crate::store::axes::{Axis, axes_of};
 use crate::store::grid::check_plane;
 use crate::store::opening::Opening;
 use crate::store::options::OpenOptions;
-use crate::store::plane_array::MARK_LIMIT;
 use crate::zarr::group::ZarrGroup;
 use crate::zarr::metadata::ArrayMeta;
 use crate::zarr::small_array::Numbers;
@@ -35,7 +35,7 @@ impl WetMasks {
     ///
     /// # Errors
     /// No group, no mask, a mask that is not `(y, x)` or `(level, y, x)`, or of another extent than
-    /// the others.
+    /// the others; in strict mode, one with other values than 0, 1 and missing ones.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let group = ZarrGroup::open(path.as_ref(), options.limits)?;
         let masks = Self::read(&group, None, options)?;
@@ -102,6 +102,12 @@ impl WetMasks {
         self.level(channel.mask_level())
     }
 
+    /// The mask of a channel's own level, or else that of the surface, if there is any.
+    pub(crate) fn own_or_surface(&self, channel: &Channel) -> Option<&WetMask> {
+        let own = self.levels.get(&channel.mask_level());
+        own.or_else(|| self.levels.get(&0)).map(Arc::as_ref)
+    }
+
     /// Levels that have a mask, ascending.
     pub fn levels(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.levels.keys().copied()
@@ -136,11 +142,14 @@ fn read_planes(
         .map(|(axis, extent)| 0..if *axis == Axis::Time { 1 } else { *extent })
         .collect();
     let values = opening.read_part(meta, &part)?;
-    let wet = to_wet(values, &meta.name, &mut opening.warnings);
+    let wet = to_wet(values, opening, meta)?;
     wet.chunks_exact(plane.ny * plane.nx)
         .map(|cells| WetMask::new(plane, cells.to_vec()).map(Arc::new))
         .collect()
 }
+
+/// No field of the ocean, in any unit it is stored in, comes near it.
+const EXTREME: f32 = 1e15;
 
 /// How a plane's values agree with its wet mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -151,8 +160,8 @@ pub struct MaskReport {
     pub finite_on_land: usize,
     /// Cells, wet or dry, whose value is infinite.
     pub infinite: usize,
-    /// Wet cells whose finite value is beyond any measurement (1e15 or more), as unmarked missing
-    /// values are.
+    /// Wet cells whose finite value is beyond any measurement (1e15 or more), as missing values are
+    /// that nothing names.
     pub extreme_in_ocean: usize,
     /// Wet cells.
     pub wet: usize,
@@ -178,7 +187,7 @@ impl MaskReport {
             report.nan_in_ocean += usize::from(*wet && value.is_nan());
             report.finite_on_land += usize::from(!wet && value.is_finite());
             report.infinite += usize::from(value.is_infinite());
-            let extreme = value.is_finite() && f64::from(value.abs()) >= MARK_LIMIT;
+            let extreme = value.is_finite() && value.abs() >= EXTREME;
             report.extreme_in_ocean += usize::from(*wet && extreme);
         }
         report
@@ -234,38 +243,48 @@ fn mask_axes(opening: &Opening<'_>, meta: &ArrayMeta) -> Result<Vec<Axis>> {
     Ok(axes)
 }
 
-fn to_wet(values: Numbers, name: &str, warnings: &mut Vec<String>) -> Vec<bool> {
-    match values {
-        Numbers::Bool(v) => v,
-        Numbers::Int(v) => v.into_iter().map(|n| n != 0).collect(),
-        Numbers::Float(v) => {
-            let nan = v.iter().filter(|x| x.is_nan()).count();
-            if nan > 0 {
-                warnings.push(format!("mask {name}: {nan} NaN cells count as dry"));
-            }
-            v.into_iter().map(|x| x != 0.0 && !x.is_nan()).collect()
+/// 1 is wet, 0 and NaN are dry.
+///
+/// # Errors
+/// Other values, in strict mode; a lenient opening has a warning of them, and they are wet.
+fn to_wet(values: Numbers, opening: &mut Opening<'_>, meta: &ArrayMeta) -> Result<Vec<bool>> {
+    let values = match values {
+        Numbers::Bool(wet) => return Ok(wet),
+        other => other.into_f64(),
+    };
+    let name = &meta.name;
+    let missing = values.iter().filter(|x| x.is_nan()).count();
+    if missing > 0 {
+        let line = format!("mask {name}: {missing} missing cells (NaN) count as dry");
+        opening.warnings.push(line);
+    }
+    let mut others: Vec<f64> = Vec::new();
+    for value in &values {
+        let known = *value == 0.0 || *value == 1.0 || value.is_nan() || others.contains(value);
+        if !known && others.len() < NAMED_VALUES {
+            others.push(*value);
         }
     }
+    if !others.is_empty() {
+        let error = opening
+            .group
+            .error(ErrorKind::Values, name, "a mask holds more than wet and dry")
+            .expected("1 where wet, 0 where dry, and missing values that _FillValue or missing_value names")
+            .found(format!("{others:?} as well"));
+        match opening.options.strictness {
+            Strictness::Strict => return Err(error),
+            Strictness::Lenient => opening.warnings.push(format!("{error}: taken as wet")),
+        }
+    }
+    Ok(values.iter().map(|x| *x != 0.0 && !x.is_nan()).collect())
 }
+
+/// How many wrong values of a mask are listed.
+const NAMED_VALUES: usize = 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn any_number_but_zero_is_wet_and_nan_is_dry() {
-        let mut warnings = Vec::new();
-        let wet = to_wet(
-            Numbers::Float(vec![0.0, -0.0, 1.0, f64::NAN, 0.5]),
-            "mask_0",
-            &mut warnings,
-        );
-        assert_eq!(wet, [false, false, true, false, true]);
-        assert!(warnings[0].contains("1 NaN"), "{warnings:?}");
-        let wet = to_wet(Numbers::Int(vec![0, 1, -1, 255]), "m", &mut warnings);
-        assert_eq!(wet, [false, true, true, true]);
-        assert_eq!(warnings.len(), 1);
-    }
 
     #[test]
     fn only_digits_make_a_mask_of_a_level() {

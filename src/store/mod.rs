@@ -11,6 +11,7 @@ pub(crate) mod array_names;
 pub(crate) mod assemble;
 pub(crate) mod axes;
 pub(crate) mod depths;
+pub(crate) mod gaps;
 pub(crate) mod grid;
 pub(crate) mod load;
 pub(crate) mod masks;

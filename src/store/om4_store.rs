@@ -13,6 +13,7 @@ use crate::ocean::plane::{PlaneRequest, PlaneShape, PlaneSink, PlaneSource};
 use crate::ocean::time::TimeAxis;
 use crate::options::Strictness;
 use crate::store::depths;
+use crate::store::gaps::check_outer_chunks;
 use crate::store::masks::{MaskReport, WetMasks};
 use crate::store::open::{self, Found};
 use crate::store::opening::Opening;
@@ -35,9 +36,9 @@ const REMEMBERED: usize = 1000;
 /// [`Arc`].
 ///
 /// Planes are read through [`PlaneSource`]; values are `f32`, `(y, x)` in C order, in the unit of
-/// the channel. NaN stays NaN; a value that equals a `_FillValue` or `missing_value` attribute
-/// beyond any measurement (1e15 or more) reads as NaN; a stored value that equals a plausible fill
-/// value is data.
+/// the channel, unpacked where they are stored packed. NaN stays NaN; a stored value that the array
+/// names as missing reads as NaN: by the attributes `_FillValue` and `missing_value`, and in Zarr v2 by
+/// its fill value, if that is not 0. A fill value of Zarr v3 is a value like any other.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -73,16 +74,17 @@ impl Store {
     ///
     /// # Errors
     /// - [`ErrorKind::Io`]: no such directory, or the operating system refused.
-    /// - [`ErrorKind::Metadata`]: no Zarr group; unknown or reordered dimensions; another value
-    ///   type than `f32`, or packed values; extents that are zero or disagree with the grid, the
-    ///   levels or the time coordinate; a channel that is there twice; a wanted channel that is
-    ///   not; a codec that is not served.
+    /// - [`ErrorKind::Metadata`]: no Zarr group; unknown or reordered dimensions; values that are no
+    ///   numbers; attributes about missing or packed values that are no numbers; extents that are
+    ///   zero or disagree with the grid, the levels or the time coordinate; a channel that is there
+    ///   twice; a wanted channel that is not; a codec that is not served.
     ///   More levels, rows or bytes than [`OpenOptions::limits`](OpenOptions) allow. Fields of the
     ///   metadata that must be understood and are not. Arrays of one format in a group of the other.
-    /// - [`ErrorKind::Values`]: times that do not increase, coordinates that are none, levels that
-    ///   do not run from the surface down.
+    /// - [`ErrorKind::Values`]: times that are missing or do not increase, coordinates that are none,
+    ///   levels that do not run from the surface down; in strict mode, masks of other values than 0, 1
+    ///   and missing ones.
     /// - [`ErrorKind::MissingChunk`]: in strict mode, when the first or the last chunk of an array
-    ///   is not there, as when metadata runs ahead of the data.
+    ///   is not there and has wet cells, as when metadata runs ahead of the data.
     /// - [`ErrorKind::Config`]: the system or the file system refuses
     ///   [`OpenOptions::io`](OpenOptions), the process may not open as many files as the readers
     ///   hold at most, or `BURN_OM4_READERS` is no number above zero.
@@ -99,18 +101,15 @@ impl Store {
         let masks = WetMasks::read(&group, Some(found.plane), options)?;
         let mut warnings = opening.warnings;
         warnings.extend(masks.warnings().iter().cloned());
-        warnings.extend(open::check_outer_chunks(
+        warnings.extend(check_outer_chunks(
             &group,
             &found.arrays,
+            &found.channels,
+            &masks,
             options.strictness,
         )?);
         let files = open::start_reading(&group, &found.arrays, options.io)?;
-        for array in found.arrays.iter().filter(|a| !a.marks.is_empty()) {
-            warnings.push(format!(
-                "array {}: values {:?} are marked as missing and read as NaN",
-                array.layout.name, array.marks
-            ));
-        }
+        warnings.extend(named_as_missing(&found.arrays));
         let (channels, slots) = found.channels.into_iter().unzip();
         Ok(Self {
             path: path.to_owned(),
@@ -233,6 +232,12 @@ impl Store {
         Ok(MaskReport::of(&values, &mask))
     }
 
+    /// The channel in an array and level that planes were planned for.
+    pub(crate) fn channel_at(&self, slot: ChannelSlot) -> &Channel {
+        let position = self.slots.iter().position(|s| *s == slot);
+        &self.channels[position.expect("planned by its slot")]
+    }
+
     pub(crate) fn note_missing(&self, line: String) {
         log::warn!("{line}: read as fill value");
         let mut missing = lock(&self.missing);
@@ -252,6 +257,29 @@ impl Store {
         let position = self.channels.iter().position(|c| c == channel)?;
         self.arrays.get(self.slots[position].array)
     }
+}
+
+/// A line for each set of values that arrays name as missing.
+fn named_as_missing(arrays: &[PlaneArray]) -> Vec<String> {
+    let mut sets: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    for array in arrays {
+        let (marks, name) = (array.values.marks(), array.layout.name.as_str());
+        match sets.iter_mut().find(|(known, _)| *known == marks) {
+            _ if marks.is_empty() => {}
+            Some((_, names)) => names.push(name),
+            None => sets.push((marks, vec![name])),
+        }
+    }
+    let line = |(marks, names): (Vec<String>, Vec<&str>)| {
+        let arrays = match names[..] {
+            [one] => format!("array {one}"),
+            [first, ..] => format!("array {first} and {} more", names.len() - 1),
+            [] => String::new(),
+        };
+        let marks = marks.join(", ");
+        format!("{arrays}: stored values that are named as missing, and read as NaN: {marks}")
+    };
+    sets.into_iter().map(line).collect()
 }
 
 struct OnePlane(Mutex<Vec<f32>>);

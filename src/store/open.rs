@@ -314,7 +314,18 @@ pub(crate) fn read_time(opening: &mut Opening<'_>) -> Result<TimeAxis> {
     });
     // A time that is not there cannot be made up, however lenient one is.
     let all = 0..meta.shape[0];
-    let values = match SmallArray::read(group, meta, &[all], Strictness::Strict)?.numbers {
+    let read = SmallArray::read(group, meta, &[all], Strictness::Strict)?;
+    opening.warnings.extend(read.absent);
+    if let Some(missing) = read.first_missing {
+        return Err(group
+            .error(ErrorKind::Values, &meta.name, "a time is missing")
+            .row(missing.at)
+            .found(format!(
+                "{}, which the array names as missing",
+                missing.value
+            )));
+    }
+    let values = match read.numbers {
         Numbers::Int(values) => TimeValues::Int(values),
         Numbers::Float(values) => TimeValues::Float(values),
         Numbers::Bool(_) => {
@@ -325,46 +336,6 @@ pub(crate) fn read_time(opening: &mut Opening<'_>) -> Result<TimeAxis> {
     };
     TimeAxis::decode(&values, units, calendar)
         .map_err(|e| e.store(group.storage.root()).array(&meta.name))
-}
-
-/// Sees that the first and the last chunk of every array are there: two looks per array that find a
-/// writer that was killed, or a store whose metadata was extended first. A lenient store has
-/// warnings of those that are not.
-///
-/// # Errors
-/// One is not there, in strict mode; one cannot be looked at.
-pub(crate) fn check_outer_chunks(
-    group: &ZarrGroup,
-    arrays: &[PlaneArray],
-    strictness: Strictness,
-) -> Result<Vec<String>> {
-    let mut warnings = Vec::new();
-    for array in arrays {
-        let name = &array.layout.name;
-        for key in array.outer_keys() {
-            let size = group.storage.size(&key).map_err(|e| {
-                group
-                    .error(ErrorKind::Io, name, "cannot look at a chunk")
-                    .chunk(&key)
-                    .caused_by(e)
-            })?;
-            if size.is_some() {
-                continue;
-            }
-            let missing = group
-                .error(
-                    ErrorKind::MissingChunk,
-                    name,
-                    "the first or last chunk that the metadata promises is not there",
-                )
-                .chunk(key.strip_prefix(&format!("{name}/")).unwrap_or(&key));
-            match strictness {
-                Strictness::Strict => return Err(missing),
-                Strictness::Lenient => warnings.push(missing.to_string()),
-            }
-        }
-    }
-    Ok(warnings)
 }
 
 /// Starts the wanted way of reading, tries it on a chunk, and sees that the process may open as
@@ -379,11 +350,12 @@ pub(crate) fn start_reading(
 ) -> Result<ChunkFiles> {
     let root = group.storage.root();
     let there = |key: &String| matches!(group.storage.size(key), Ok(Some(_)));
-    let chunks = arrays
-        .iter()
-        .filter_map(|a| a.outer_keys().into_iter().find(there));
+    let chunks = arrays.iter().filter_map(|array| {
+        let keys = array.outer_chunks().map(|chunk| chunk.key);
+        keys.into_iter().find(there)
+    });
     let mut chunks = chunks.peekable();
-    // A lenient store may have none of the chunks that are looked for; metadata it has.
+    // A store may have none of the chunks that are looked for; metadata it has.
     let document = chunks
         .peek()
         .is_none()

@@ -39,7 +39,7 @@ impl<'a> Opening<'a> {
     /// As [`SmallArray::read`].
     pub(crate) fn read_part(&mut self, meta: &ArrayMeta, part: &[Range<u64>]) -> Result<Numbers> {
         let read = SmallArray::read(self.group, meta, part, self.options.strictness)?;
-        self.warnings.extend(read.missing);
+        self.warnings.extend(read.absent);
         Ok(read.numbers)
     }
 }

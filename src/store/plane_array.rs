@@ -1,6 +1,7 @@
-//! One Zarr array that holds planes: its axes, its chunks, its codec, its values' marks.
+//! One Zarr array that holds planes: its axes, its chunks, its codec, what its values mean.
 
 use crate::error::{ErrorKind, Result};
+use crate::ocean::mask::WetMask;
 use crate::store::axes::{Axis, EXPECTED};
 use crate::store::tasks::ArrayLayout;
 use crate::zarr::array::ZarrArray;
@@ -10,13 +11,9 @@ use crate::zarr::format::ZarrFormat;
 use crate::zarr::group::ZarrGroup;
 use crate::zarr::metadata::ArrayMeta;
 use crate::zarr::sharding::Sharding;
-use base64::Engine;
+use crate::zarr::values::Values;
 use serde_json::Value;
-
-/// A fill value or missing value at least this large is a mark, not a measurement: no field of the
-/// ocean, in any unit it is stored in, comes near it. Smaller ones are plausible values, and
-/// survive.
-pub(crate) const MARK_LIMIT: f64 = 1e15;
+use std::ops::Range;
 
 /// An opened array of planes. Handles and decisions are made once, here.
 #[derive(Debug)]
@@ -31,10 +28,15 @@ pub(crate) struct PlaneArray {
     pub(crate) piece: Extents,
     /// Extent of a chunk.
     pub(crate) chunk: Extents,
-    /// Value of chunks that are not there.
+    /// Value of chunks that are not there; NaN where it means "missing".
     pub(crate) fill: f32,
-    /// Values that mean "missing", by attribute.
-    pub(crate) marks: Vec<f32>,
+    /// The same as the metadata spells it.
+    pub(crate) fill_text: String,
+    /// Whether a writer may have left out chunks because they hold nothing but missing values: the
+    /// array has a fill value, and it is one.
+    pub(crate) leaves_out_missing: bool,
+    /// What stored values mean.
+    pub(crate) values: Values,
     /// `None` when zarrs has to be asked.
     keys: Option<ChunkKeys>,
     array: ZarrArray,
@@ -59,7 +61,7 @@ impl Extents {
             y: at(rank - 2)?,
             x: at(rank - 1)?,
         };
-        extents.values().map(|_| extents)
+        extents.most_bytes().map(|_| extents)
     }
 
     /// Planes, or parts of planes, that lie in such a box.
@@ -72,37 +74,59 @@ impl Extents {
         self.y * self.x
     }
 
-    /// Bytes of all values as `f32`; computed with checks when the array is opened.
-    pub(crate) fn bytes(&self) -> usize {
-        self.planes() * self.cells() * 4
-    }
-
-    fn values(&self) -> Option<usize> {
+    /// Bytes of all values of the widest type there is, where they can be counted.
+    fn most_bytes(&self) -> Option<usize> {
         let planes = self.time.checked_mul(self.level)?;
         let cells = self.y.checked_mul(self.x)?;
-        planes.checked_mul(cells)?.checked_mul(4)
+        planes.checked_mul(cells)?.checked_mul(8)
     }
+}
+
+/// The cells of a plane that a chunk has; its end may lie beyond the grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patch {
+    /// Its first cell.
+    pub(crate) y: usize,
+    pub(crate) x: usize,
+    /// Its extents.
+    pub(crate) ny: usize,
+    pub(crate) nx: usize,
+}
+
+impl Patch {
+    /// Wet cells in it.
+    pub(crate) fn wet_cells(&self, mask: &WetMask) -> usize {
+        let rows = mask.as_slice().chunks_exact(mask.shape().nx);
+        let rows = rows.skip(self.y).take(self.ny);
+        let cells = rows.flat_map(|row| row.iter().skip(self.x).take(self.nx));
+        cells.filter(|wet| **wet).count()
+    }
+}
+
+/// The first or the last chunk of an array.
+#[derive(Clone, Debug)]
+pub(crate) struct OuterChunk {
+    pub(crate) key: String,
+    /// Its first row.
+    pub(crate) row: usize,
+    /// Its levels.
+    pub(crate) levels: Range<usize>,
+    pub(crate) patch: Patch,
 }
 
 impl PlaneArray {
     /// Opens an array whose axes are known and whose shape agrees with the store's.
     ///
     /// # Errors
-    /// Values that are not `f32`, packed values, codecs that cannot be served.
+    /// Values that are no integers and no floats, attributes about missing or packed values that are no
+    /// numbers, codecs that are not served.
     pub(crate) fn open(group: &ZarrGroup, meta: &ArrayMeta, axes: &[Axis]) -> Result<Self> {
         let bad = |message: &str| group.error(ErrorKind::Metadata, &meta.name, message);
-        if meta.dtype_name() != "float32" {
-            return Err(bad("values of this type are not served")
-                .expected("float32 (`<f4`, `>f4` or `float32`)")
-                .found(&meta.dtype));
-        }
-        for packing in ["scale_factor", "add_offset"] {
-            if let Some(value) = meta.attributes.get(packing) {
-                return Err(bad("packed values are not served")
-                    .expected(format!("no attribute {packing}"))
-                    .found(value));
-            }
-        }
+        let values = Values::of(group, meta)?.ok_or_else(|| {
+            bad("values of this type are not served")
+                .expected("integers, or floats of 16, 32 or 64 bits")
+                .found(&meta.dtype)
+        })?;
         let position = |axis| axes.iter().position(|a| *a == axis);
         let time_axis = position(Axis::Time).ok_or_else(|| {
             bad("no time axis")
@@ -131,9 +155,14 @@ impl PlaneArray {
             Extents::new(of, time_axis, level_axis)
                 .ok_or_else(|| bad("a chunk is larger than memory can be").found(format!("{of:?}")))
         };
-        let fill = array
-            .fill_value()
-            .ok_or_else(|| bad("the fill value is no float32"))?;
+        let mut fill = [0.0];
+        let stored = array.fill_bytes();
+        if stored.len() != values.size() {
+            return Err(bad("the fill value is not of the type of the values").found(&meta.dtype));
+        }
+        values.unpack_into(stored, &mut fill);
+        let [fill] = fill;
+        let named = meta.document.get("fill_value").filter(|f| !f.is_null());
         let probes = [0, 1].map(|from| (from..).take(meta.shape.len()).collect::<Vec<u64>>());
         let known = probes.map(|p| {
             let key = array.chunk_key(&p);
@@ -152,7 +181,9 @@ impl PlaneArray {
             },
             unit: meta.text("units").map(str::to_owned),
             long_name: meta.text("long_name").map(str::to_owned),
-            marks: marks(group.format, meta),
+            leaves_out_missing: named.is_some() && fill.is_nan(),
+            fill_text: named.map_or_else(|| "0, as none is named".to_owned(), Value::to_string),
+            values,
             codec,
             shard,
             fill,
@@ -178,6 +209,11 @@ impl PlaneArray {
         }
     }
 
+    /// Bytes of the decoded values of a box.
+    pub(crate) fn bytes_of(&self, extents: &Extents) -> usize {
+        extents.planes() * extents.cells() * self.values.size()
+    }
+
     /// Where the plane of a row and level lies among the planes of the piece that holds it.
     pub(crate) fn plane_of_piece(&self, row: usize, level: usize) -> usize {
         let (time, level) = (row % self.piece.time, level % self.piece.level);
@@ -187,62 +223,52 @@ impl PlaneArray {
         }
     }
 
-    /// Storage keys of the first and the last chunk.
-    pub(crate) fn outer_keys(&self) -> [String; 2] {
-        let last: Vec<u64> = std::iter::zip(&self.layout.shape, &self.layout.chunk)
+    /// The first and the last chunk.
+    pub(crate) fn outer_chunks(&self) -> [OuterChunk; 2] {
+        let ArrayLayout {
+            shape,
+            chunk,
+            time_axis,
+            level_axis,
+            ..
+        } = &self.layout;
+        let last: Vec<u64> = std::iter::zip(shape, chunk)
             .map(|(n, c)| n.div_ceil(*c) - 1)
             .collect();
         let first = vec![0; last.len()];
-        [first, last].map(|indices| self.array.chunk_key(&indices))
-    }
-}
-
-/// Marks of missing values that the attributes name (and in v2, where xarray writes the mark as the
-/// array's fill value, that one too), as far as they are beyond any measurement.
-fn marks(format: ZarrFormat, meta: &ArrayMeta) -> Vec<f32> {
-    let named = ["_FillValue", "missing_value"]
-        .into_iter()
-        .filter_map(|name| meta.attributes.get(name));
-    let fill = match format {
-        ZarrFormat::V2 => meta.document.get("fill_value"),
-        ZarrFormat::V3 => None,
-    };
-    let mut marks: Vec<f32> = Vec::new();
-    for value in named.chain(fill).filter_map(number) {
-        let mark = value as f32;
-        if value.is_finite() && value.abs() >= MARK_LIMIT && !marks.contains(&mark) {
-            marks.push(mark);
-        }
-    }
-    marks
-}
-
-/// A number as an attribute spells it: plain, alone in a list, or as xarray writes `_FillValue` in
-/// v3, base64 of a little-endian double.
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Number(n) => n.as_f64(),
-        Value::Array(list) if list.len() == 1 => number(&list[0]),
-        Value::String(text) => {
-            let bytes = base64::prelude::BASE64_STANDARD.decode(text).ok()?;
-            Some(f64::from_le_bytes(bytes.try_into().ok()?))
-        }
-        _ => None,
+        let rank = last.len();
+        [first, last].map(|indices| {
+            let start = |axis: usize| (indices[axis] * chunk[axis]) as usize;
+            let level = level_axis.map_or(0, start);
+            OuterChunk {
+                key: self.array.chunk_key(&indices),
+                row: start(*time_axis),
+                levels: level..level + self.chunk.level,
+                patch: Patch {
+                    y: start(rank - 2),
+                    x: start(rank - 1),
+                    ny: self.chunk.y,
+                    nx: self.chunk.x,
+                },
+            }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::ocean::plane::PlaneShape;
 
     #[test]
-    fn numbers_are_read_as_xarray_writes_them() {
-        assert_eq!(number(&json!(1e20)), Some(1e20));
-        assert_eq!(number(&json!([-9.97e36])), Some(-9.97e36));
-        // base64 of the eight bytes of NaN, as in the fixtures.
-        assert!(number(&json!("AAAAAAAA+H8=")).unwrap().is_nan());
-        assert_eq!(number(&json!("QIy1eB2vFUQ=")), Some(1e20));
-        assert_eq!(number(&json!("NaN")), None);
+    fn a_patch_counts_its_own_wet_cells_and_none_beyond_the_grid() {
+        let shape = PlaneShape { ny: 3, nx: 4 };
+        let wet = [[0, 1, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]].as_flattened();
+        let mask = WetMask::new(shape, wet.iter().map(|w| *w == 1).collect()).unwrap();
+        let patch = |y, x, ny, nx| Patch { y, x, ny, nx }.wet_cells(&mask);
+        assert_eq!(patch(0, 0, 3, 4), 4);
+        assert_eq!((patch(0, 0, 2, 2), patch(0, 2, 2, 2)), (1, 2));
+        assert_eq!((patch(2, 0, 2, 2), patch(2, 2, 2, 2)), (1, 0));
+        assert_eq!((patch(1, 1, 1, 2), patch(0, 3, 9, 9)), (0, 1));
     }
 }

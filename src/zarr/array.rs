@@ -1,7 +1,7 @@
 //! An array as zarrs opened it.
 
 use crate::error::{ErrorKind, Result};
-use crate::zarr::codec::lz4;
+use crate::zarr::codec::{lz4, served};
 use crate::zarr::format::ZarrFormat;
 use crate::zarr::group::ZarrGroup;
 use crate::zarr::metadata::ArrayMeta;
@@ -22,7 +22,7 @@ impl ZarrArray {
     pub(crate) fn open(group: &ZarrGroup, meta: &ArrayMeta) -> Result<Self> {
         lz4::register();
         let refused = || group.error(ErrorKind::Metadata, &meta.name, "cannot open the array");
-        let mut document = meta.document.clone();
+        let mut document = served::document(group, meta)?;
         if let (ZarrFormat::V2, Value::Object(fields)) = (group.format, &mut document) {
             // In v2 they stand beside it.
             let attributes = Value::Object(meta.attributes.clone());
@@ -48,14 +48,8 @@ impl ZarrArray {
         self.0.data_type().fixed_size().unwrap_or(0)
     }
 
-    /// The fill value; `None` where it is no `f32`.
-    pub(crate) fn fill_value(&self) -> Option<f32> {
-        let bytes = self.0.fill_value().as_ne_bytes();
-        bytes.first_chunk::<4>().map(|b| f32::from_ne_bytes(*b))
-    }
-
     /// The fill value as it lies in memory.
-    pub(super) fn fill_bytes(&self) -> &[u8] {
+    pub(crate) fn fill_bytes(&self) -> &[u8] {
         self.0.fill_value().as_ne_bytes()
     }
 

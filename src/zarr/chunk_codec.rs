@@ -10,6 +10,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::zarr::array::ZarrArray;
 use crate::zarr::codec::decoders::Decoders;
+use crate::zarr::codec::served::is_identity;
 use crate::zarr::codec::size::{self, check_size, corrupt, without_checksum};
 use crate::zarr::codec::{blosc, gzip, lz4, zlib, zstd};
 use crate::zarr::format::ZarrFormat;
@@ -169,7 +170,8 @@ impl ChunkCodec {
 impl DirectCodec {
     fn of_v2(meta: &ArrayMeta, value: usize) -> Option<Self> {
         let field = |name: &str| meta.document.get(name).filter(|v| !v.is_null());
-        let no_filters = field("filters").is_none_or(|f| f.as_array().is_some_and(Vec::is_empty));
+        let no_filters = field("filters")
+            .is_none_or(|f| f.as_array().is_some_and(|f| f.iter().all(is_identity)));
         if field("order")?.as_str() != Some("C") || !no_filters {
             return None;
         }
@@ -185,7 +187,8 @@ impl DirectCodec {
     }
 
     fn of_v3(codecs: &[Value], value: usize) -> Option<Self> {
-        let (first, rest) = codecs.split_first()?;
+        let filters = codecs.iter().take_while(|c| is_identity(c)).count();
+        let (first, rest) = codecs[filters..].split_first()?;
         if codec_name(first)? != "bytes" {
             return None;
         }
@@ -566,6 +569,9 @@ mod tests {
         let one_byte = [json!({"name": "bytes"})];
         let plain = direct(Compression::None, false);
         assert_eq!(DirectCodec::of_v3(&one_byte, 1), Some(plain));
+        // It has done its work when a chunk was written.
+        let bitround = json!({"name": "numcodecs.bitround", "configuration": {"keepbits": 9}});
+        assert_eq!(of(&[&bitround, &bytes]), Some(plain));
         let lz4 = json!({"name": "numcodecs.lz4", "configuration": {"acceleration": 1}});
         assert_eq!(of(&[&bytes, &lz4]), Some(direct(Compression::Lz4, false)));
     }

@@ -14,5 +14,7 @@ pub(crate) mod group;
 mod json;
 pub(crate) mod limits;
 pub(crate) mod metadata;
+pub(crate) mod missing_values;
 pub(crate) mod sharding;
 pub(crate) mod small_array;
+pub(crate) mod values;

@@ -4,10 +4,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::Strictness;
 use crate::zarr::array::ZarrArray;
 use crate::zarr::array_part::Part;
+use crate::zarr::format::ZarrFormat;
 use crate::zarr::group::ZarrGroup;
 use crate::zarr::limits;
 use crate::zarr::metadata::ArrayMeta;
-use bytemuck::AnyBitPattern;
+use crate::zarr::missing_values::{Number, named};
+use crate::zarr::values::{Stored, StoredValue, Values, for_type};
+use serde_json::Value;
 use std::ops::Range;
 use zarrs::array::ArraySubset;
 
@@ -33,35 +36,50 @@ impl Numbers {
 /// What was read of an array.
 #[derive(Debug)]
 pub(crate) struct SmallArray {
+    /// NaN where the array's metadata names the stored value as missing, which makes floats of all.
     pub(crate) numbers: Numbers,
+    /// The first such value, and where it stands.
+    pub(crate) first_missing: Option<Missing>,
     /// Chunks that are not there and read as fill value, one line each.
-    pub(crate) missing: Vec<String>,
+    pub(crate) absent: Vec<String>,
+}
+
+/// A value that its array names as missing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Missing {
+    /// Position in C order.
+    pub(crate) at: usize,
+    /// As it is stored.
+    pub(crate) value: f64,
 }
 
 impl SmallArray {
-    /// Reads a box of an array, one range per dimension.
+    /// Reads a box of an array, one range per dimension. Packed values are unpacked.
     ///
-    /// A chunk that is not there is an error in strict mode, and otherwise the fill value, noted in
-    /// `missing`.
+    /// A chunk that is not there is the fill value, as for every reader of Zarr: writers leave out
+    /// chunks that hold nothing else. It is noted in `absent`. Where Zarr v2 has no fill value it is
+    /// an error in strict mode, and otherwise 0.
     ///
     /// # Errors
-    /// A data type that is no boolean, integer or float of 32 or 64 bits; more values or chunks than
-    /// the limits allow; a missing chunk in strict mode; a chunk that cannot be read or decoded.
+    /// A data type that is no boolean, integer or float of 16 bits or more; more values or chunks than
+    /// the limits allow; attributes about missing
+    /// or packed values that are no numbers; codecs that are not served; a missing chunk without
+    /// fill value in strict mode; a chunk that cannot be read or decoded.
     pub(crate) fn read(
         group: &ZarrGroup,
         meta: &ArrayMeta,
         part: &[Range<u64>],
         strictness: Strictness,
     ) -> Result<Self> {
-        let dtype = meta.dtype_name();
-        if !KNOWN_TYPES.contains(&dtype) {
+        let values = Values::of(group, meta)?;
+        if values.is_none() && meta.dtype_name() != "bool" {
             return Err(group
                 .error(
                     ErrorKind::Metadata,
                     &meta.name,
                     "cannot read this data type",
                 )
-                .expected("booleans, integers, or floats of 32 or 64 bits")
+                .expected("booleans, integers, or floats of 16, 32 or 64 bits")
                 .found(&meta.dtype));
         }
         limits::check_small(group, meta, part)?;
@@ -71,16 +89,15 @@ impl SmallArray {
             array: ZarrArray::open(group, meta)?,
             ranges: part,
         };
-        let missing = open.check_chunks(strictness)?;
-        let numbers = open.numbers(dtype)?;
-        Ok(Self { numbers, missing })
+        let absent = open.check_chunks(strictness)?;
+        let mut read = match values {
+            None => open.booleans()?,
+            Some(values) => open.numbers(&values)?,
+        };
+        read.absent = absent;
+        Ok(read)
     }
 }
-
-const KNOWN_TYPES: [&str; 11] = [
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32",
-    "float64",
-];
 
 /// A box of an opened array.
 struct Opened<'a> {
@@ -91,8 +108,67 @@ struct Opened<'a> {
 }
 
 impl Opened<'_> {
-    /// The values, of one of [`KNOWN_TYPES`].
-    fn numbers(&self, dtype: &str) -> Result<Numbers> {
+    fn numbers(&self, values: &Values) -> Result<SmallArray> {
+        for_type!(&values.stored, marks => self.numbers_of(marks, values))
+    }
+
+    fn numbers_of<T: StoredValue>(&self, marks: &[T], values: &Values) -> Result<SmallArray> {
+        let stored: Vec<T> = self.collect(T::of_bytes)?;
+        let first_missing = stored.iter().position(|value| marks.contains(value));
+        let whole = !matches!(
+            values.stored,
+            Stored::Float16(_) | Stored::Float32(_) | Stored::Float64(_)
+        );
+        let numbers = if whole && values.packing.is_none() && first_missing.is_none() {
+            let whole: Option<Vec<i64>> = stored.iter().map(|value| value.to_i64()).collect();
+            Numbers::Int(whole.ok_or_else(|| {
+                self.error(ErrorKind::Values, "a value is too large")
+                    .expected(format!("at most {}", i64::MAX))
+            })?)
+        } else {
+            let number = |value: &T| match marks.contains(value) {
+                true => f64::NAN,
+                false => values.packing.unpack(value.to_f64()),
+            };
+            Numbers::Float(stored.iter().map(number).collect())
+        };
+        Ok(SmallArray {
+            numbers,
+            first_missing: first_missing.map(|at| Missing {
+                at,
+                value: stored[at].to_f64(),
+            }),
+            absent: Vec::new(),
+        })
+    }
+
+    fn booleans(&self) -> Result<SmallArray> {
+        let stored = self.collect(|byte: &[u8]| *byte != [0])?;
+        let named = named(self.group, self.meta)?;
+        let is_mark = |value: &bool| {
+            let value = i128::from(*value);
+            named.contains(&Number::Int(value)) || named.contains(&Number::Float(value as f64))
+        };
+        let first_missing = stored.iter().position(is_mark);
+        let number = |value: &bool| match is_mark(value) {
+            true => f64::NAN,
+            false => f64::from(*value),
+        };
+        Ok(SmallArray {
+            first_missing: first_missing.map(|at| Missing {
+                at,
+                value: f64::from(stored[at]),
+            }),
+            numbers: match first_missing {
+                None => Numbers::Bool(stored),
+                Some(_) => Numbers::Float(stored.iter().map(number).collect()),
+            },
+            absent: Vec::new(),
+        })
+    }
+
+    /// Reads the values, each from its bytes.
+    fn collect<T>(&self, value: impl Fn(&[u8]) -> T) -> Result<Vec<T>> {
         let part = Part {
             group: self.group,
             meta: self.meta,
@@ -100,39 +176,18 @@ impl Opened<'_> {
             ranges: self.ranges,
         };
         let bytes = part.read()?;
-        Ok(match dtype {
-            "bool" => Numbers::Bool(self.collect(&bytes, |v: u8| v != 0)?),
-            "int8" => Numbers::Int(self.collect(&bytes, |v: i8| v.into())?),
-            "int16" => Numbers::Int(self.collect(&bytes, |v: i16| v.into())?),
-            "int32" => Numbers::Int(self.collect(&bytes, |v: i32| v.into())?),
-            "int64" => Numbers::Int(self.collect(&bytes, |v: i64| v)?),
-            "uint8" => Numbers::Int(self.collect(&bytes, |v: u8| v.into())?),
-            "uint16" => Numbers::Int(self.collect(&bytes, |v: u16| v.into())?),
-            "uint32" => Numbers::Int(self.collect(&bytes, |v: u32| v.into())?),
-            "uint64" => {
-                let narrow = self.collect(&bytes, |v: u64| i64::try_from(v).unwrap_or(-1))?;
-                if narrow.contains(&-1) {
-                    return Err(self.error(ErrorKind::Values, "a value is too large"));
-                }
-                Numbers::Int(narrow)
-            }
-            "float32" => Numbers::Float(self.collect(&bytes, |v: f32| v.into())?),
-            _ => Numbers::Float(self.collect(&bytes, |v: f64| v)?),
-        })
-    }
-
-    fn collect<T: AnyBitPattern, W>(&self, bytes: &[u8], widen: impl Fn(T) -> W) -> Result<Vec<W>> {
-        let values = bytes.chunks_exact(size_of::<T>());
+        let values = bytes.chunks_exact(self.array.value_size().max(1));
         let mut out = Vec::new();
         out.try_reserve_exact(values.len()).map_err(|e| {
             self.error(ErrorKind::Io, "no memory for the array")
                 .caused_by(e)
         })?;
-        out.extend(values.map(|v| widen(bytemuck::pod_read_unaligned(v))));
+        out.extend(values.map(value));
         Ok(out)
     }
 
-    /// Sees that every chunk of the box is there, because zarrs reads a missing one as fill.
+    /// Looks which chunks of the box are there, because zarrs reads a missing one as fill without a
+    /// word.
     fn check_chunks(&self, strictness: Strictness) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         let chunks = self
@@ -144,6 +199,9 @@ impl Opened<'_> {
                     .caused_by(e)
             })?
             .unwrap_or_else(|| ArraySubset::new_empty(self.meta.shape.len()));
+        let fill = self.meta.document.get("fill_value");
+        let fill = fill.filter(|fill| !fill.is_null());
+        let no_fill = self.group.format == ZarrFormat::V2 && fill.is_none();
         for indices in &chunks.indices() {
             let key = self.array.chunk_key(&indices);
             let size = self.group.storage.size(&key).map_err(|e| {
@@ -151,15 +209,19 @@ impl Opened<'_> {
                     .chunk(&key)
                     .caused_by(e)
             })?;
-            if size.is_none() {
-                let missing = self
-                    .error(ErrorKind::MissingChunk, "a chunk is not there")
-                    .chunk(key);
-                match strictness {
-                    Strictness::Strict => return Err(missing),
-                    Strictness::Lenient => lines.push(format!("{missing}: read as fill value")),
-                }
+            if size.is_some() {
+                continue;
             }
+            let absent = self
+                .error(ErrorKind::MissingChunk, "a chunk is not there")
+                .chunk(key);
+            if no_fill && strictness == Strictness::Strict {
+                return Err(absent
+                    .expected("the chunk, because the array has no fill value to stand for it")
+                    .found("none, as an interrupted copy leaves it"));
+            }
+            let fill = fill.map_or_else(|| "0".to_owned(), Value::to_string);
+            lines.push(format!("{absent}: read as the fill value {fill}"));
         }
         Ok(lines)
     }

@@ -4,8 +4,10 @@
 mod chunks;
 mod company;
 mod dimensions;
+mod gaps;
 mod levels;
 mod metadata;
+mod missing_values;
 mod statistics;
 mod times;
 mod values;

@@ -61,8 +61,8 @@ const TABLE: &[Row] = &[
     row("augment", &["error", "ocean", "order", "plan", "prepare", "dataset", "device"], &["burn"]),
     row("loader", &["error", "sync", "threads", "order", "plan", "prepare", "observe", "dataset", "host", "device", "augment"], &["burn", "crossbeam"]),
     // Reading.
-    row("zarr", &["error", "options"], &["blosc_src", "crc32c", "flate2", "io_uring", "libc", "lz4_flex", "memmap2", "rustix", "zarrs", "zstd"]),
-    row("store", &["error", "sync", "options", "open_files", "threads", "ocean", "zarr"], &["base64", "rayon"]),
+    row("zarr", &["error", "options"], &["base64", "blosc_src", "crc32c", "flate2", "half", "io_uring", "libc", "lz4_flex", "memmap2", "rustix", "zarrs", "zstd"]),
+    row("store", &["error", "sync", "options", "open_files", "threads", "ocean", "zarr"], &["rayon"]),
     // Channels that follow from others: a source over a source.
     row("derive", &["error", "ocean", "order", "host"], &[]),
     // From paths to data sets.
