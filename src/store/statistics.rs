@@ -146,7 +146,8 @@ impl Table {
         let mut by_level = false;
         for (name, why) in &group.unusable {
             let wanted = opening.options.channels.as_ref();
-            if wanted.is_none_or(|w| w.iter().any(|c| may_hold(name, c))) {
+            let asked = |w: &Vec<Channel>| w.iter().any(|c| may_hold(name, c));
+            if wanted.map_or(why.kind() == ErrorKind::Io, asked) {
                 return Err(why.again());
             }
         }

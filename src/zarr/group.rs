@@ -7,11 +7,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::StoreLimits;
 use crate::zarr::consolidated;
 use crate::zarr::documents::Documents;
-use crate::zarr::files::storage::LocalStorage;
+use crate::zarr::files::storage::{Children, LocalStorage};
 use crate::zarr::format::ZarrFormat;
 use crate::zarr::metadata::{ArrayMeta, must_understand};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub(crate) struct ZarrGroup {
     pub(crate) arrays: BTreeMap<String, ArrayMeta>,
     /// What may be an array and cannot be used, and why.
     pub(crate) unusable: BTreeMap<String, Error>,
+    /// Names of files, which no array can have.
+    files: BTreeSet<String>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -69,7 +71,12 @@ impl ZarrGroup {
                     .found("neither"));
             }
         };
-        let (arrays, unusable) = read_arrays(&documents, &mut warnings)?;
+        let children = storage.children().map_err(|e| {
+            let e = Error::new(ErrorKind::Io, "cannot list the store").caused_by(e);
+            documents.place(e)
+        })?;
+        let files = children.files.clone();
+        let (arrays, unusable) = read_arrays(&documents, children, &mut warnings);
         for (name, why) in &unusable {
             warnings.push(format!("{name} is not used: {why}"));
         }
@@ -81,6 +88,7 @@ impl ZarrGroup {
             limits,
             arrays,
             unusable,
+            files,
             warnings,
         })
     }
@@ -96,6 +104,13 @@ impl ZarrGroup {
             }
             if let Some(why) = self.unusable.get(*name) {
                 return Err(why.again());
+            }
+            if self.files.contains(*name) {
+                let message = "something lies where the folder of an array should be";
+                return Err(self
+                    .error(ErrorKind::Io, name, message)
+                    .expected("a folder, or nothing")
+                    .found("a file"));
             }
         }
         Ok(None)
@@ -133,10 +148,7 @@ fn check_root(documents: &Documents<'_>, root: &Value) -> Result<()> {
 type Arrays = (BTreeMap<String, ArrayMeta>, BTreeMap<String, Error>);
 
 /// Reads the metadata of everything that may be an array.
-fn read_arrays(group: &Documents<'_>, warnings: &mut Vec<String>) -> Result<Arrays> {
-    let children = group.storage.children().map_err(|e| {
-        group.place(Error::new(ErrorKind::Io, "cannot list the store").caused_by(e))
-    })?;
+fn read_arrays(group: &Documents<'_>, children: Children, warnings: &mut Vec<String>) -> Arrays {
     for name in children.unnamed {
         warnings.push(format!("{name} is not used: its name is no UTF-8"));
     }
@@ -156,7 +168,7 @@ fn read_arrays(group: &Documents<'_>, warnings: &mut Vec<String>) -> Result<Arra
             Err(why) => drop(unusable.insert(name, why)),
         }
     }
-    Ok((arrays, unusable))
+    (arrays, unusable)
 }
 
 fn read_array(documents: &Documents<'_>, name: &str) -> Result<Option<ArrayMeta>> {

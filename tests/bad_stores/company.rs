@@ -228,6 +228,10 @@ fn only_what_the_system_does_not_find_is_absent() {
         let e = Store::open(store.root(), &wanting(&["other"])).unwrap_err();
         says(&e, ErrorKind::Io, &["array other"]);
     }
+    let store = build();
+    fs::remove_dir_all(store.file("areacello")).unwrap();
+    write(store.file("areacello"), "");
+    refused(&store, ErrorKind::Io, &["array areacello", "a file"]);
     // The same for its document, and for the chunk.
     for key in ["areacello/zarr.json", "areacello/c/0/0", "areacello/c"] {
         let store = build();

@@ -7,6 +7,7 @@
 
 use super::{kind, pread};
 use crate::error::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -26,6 +27,8 @@ pub(crate) struct Children {
     pub(crate) names: Vec<String>,
     /// Names of what cannot be looked at, such as links that lead nowhere, sorted, and why.
     pub(crate) unknown: Vec<(String, io::Error)>,
+    /// Names of what is no directory.
+    pub(crate) files: BTreeSet<String>,
     /// Directories whose names are no text, as well as they can be written.
     pub(crate) unnamed: Vec<String>,
 }
@@ -122,7 +125,7 @@ impl LocalStorage {
         Ok(Some(bytes))
     }
 
-    /// What lies directly under the root, but for files and hidden names. Links are followed: stores
+    /// What lies directly under the root, but for hidden names. Links are followed: stores
     /// on shared file systems are often assembled from them.
     ///
     /// # Errors
@@ -147,7 +150,7 @@ impl LocalStorage {
             }
             match metadata {
                 Ok(m) if m.is_dir() => children.names.push(name),
-                Ok(_) => {}
+                Ok(_) => drop(children.files.insert(name)),
                 Err(e) => {
                     let message = format!("cannot look at {}: {e}", path.display());
                     let e = io::Error::new(e.kind(), message);
