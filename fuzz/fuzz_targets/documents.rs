@@ -3,8 +3,10 @@
 #![no_main]
 
 use burn_om4::Strictness;
-use burn_om4::synth::{Format, Layout, SynthOptions};
-use burn_om4_fuzz::{files, folder, read, write_seeds};
+use burn_om4::synth::{Format, Layout};
+use burn_om4_fuzz::{
+    files, folder, read_around, read_statistics, read_store, synthetic, write_seeds,
+};
 use libfuzzer_sys::fuzz_target;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -28,13 +30,9 @@ static DOCUMENTS: LazyLock<Vec<Document>> = LazyLock::new(|| {
     .enumerate()
     {
         let dir = base.join(at.to_string());
-        let options = SynthOptions::new(3, 4).with_levels(2).with_rows(3);
-        options
-            .with_format(format)
-            .with_layout(layout)
-            .write(&dir)
-            .expect("a store");
-        read(&dir, Strictness::Strict).expect("a good store");
+        synthetic(&dir, format, layout);
+        read_store(&dir, Strictness::Strict).expect("a good store");
+        read_statistics(&dir, Strictness::Strict).expect("good statistics");
         let is_document = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.starts_with(".z") || name == "zarr.json"
@@ -74,7 +72,7 @@ fuzz_target!(
             0 => Strictness::Strict,
             _ => Strictness::Lenient,
         };
-        let _ = read(&document.dir, strictness);
+        let _ = read_around(&document.dir, &document.path, strictness);
         write(&document.path, &document.intact);
     }
 );

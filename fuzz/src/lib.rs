@@ -2,6 +2,7 @@
 
 use burn_om4::ocean::{PlaneRequest, PlaneSink, PlaneSource};
 use burn_om4::store::{OpenOptions, Statistics, Store};
+use burn_om4::synth::{Format, Layout, SynthOptions};
 use burn_om4::{Om4Paths, Result, StoreLimits, Strictness};
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -32,29 +33,51 @@ pub fn options(strictness: Strictness) -> OpenOptions {
         .with_limits(limits)
 }
 
-/// Opens what lies in `dir` and reads the first and the last row; whatever the bytes are, an error at
-/// worst.
-pub fn read(dir: &Path, strictness: Strictness) -> Result<()> {
+/// A small store and its statistics.
+pub fn synthetic(dir: &Path, format: Format, layout: Layout) {
+    SynthOptions::new(3, 4)
+        .with_levels(2)
+        .with_rows(3)
+        .with_variables(&["thetao"], &["zos"])
+        .with_format(format)
+        .with_layout(layout)
+        .write(dir)
+        .expect("a store");
+}
+
+/// Opens the statistics in `dir`; whatever the bytes are, an error at worst.
+pub fn read_statistics(dir: &Path, strictness: Strictness) -> Result<()> {
     let paths = Om4Paths::in_dir(dir);
-    let options = options(strictness);
-    let statistics = Statistics::open(&paths.means, &paths.stds, &options);
-    let store = Store::open(&paths.data, &options)?;
+    Statistics::open(&paths.means, &paths.stds, &options(strictness)).map(drop)
+}
+
+/// Opens the store in `dir` and reads the first and the last row; whatever the bytes are, an error at
+/// worst.
+pub fn read_store(dir: &Path, strictness: Strictness) -> Result<()> {
+    let store = Store::open(Om4Paths::in_dir(dir).data, &options(strictness))?;
+    let cells = store.shape().cells();
     let channels: Vec<usize> = (0..store.channels().len().min(8)).collect();
     for row in [0, store.rows() - 1] {
-        if store.shape().cells() > 1 << 20 {
+        if cells > 1 << 20 {
             break;
         }
         let request = PlaneRequest {
             rows: &[row],
             channels: &channels,
         };
-        let sink = Sink(
-            Mutex::new(vec![0.0; store.shape().cells() * channels.len()]),
-            store.shape().cells(),
-        );
+        let sink = Sink(Mutex::new(vec![0.0; cells * channels.len()]), cells);
         store.read(&request, &sink)?;
     }
-    statistics.map(drop)
+    Ok(())
+}
+
+/// Reads what the file at `path` is of.
+pub fn read_around(dir: &Path, path: &Path, strictness: Strictness) -> Result<()> {
+    if path.starts_with(Om4Paths::in_dir(dir).data) {
+        read_store(dir, strictness)
+    } else {
+        read_statistics(dir, strictness)
+    }
 }
 
 struct Sink(Mutex<Vec<f32>>, usize);
