@@ -368,3 +368,46 @@ fn peak_memory() -> u64 {
     let kib = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_network_is_measured_and_its_operations_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = SamudraConfig::tiny(2, 1)
+            .with_history(0)
+            .with_widths(vec![4, 6]);
+        let model = folder.path().join("model.json");
+        std::fs::write(&model, serde_json::to_string(&config).unwrap()).unwrap();
+        let args = Args {
+            model,
+            grid: vec![6, 8],
+            batch: 2,
+            threads: None,
+            seed: 1,
+            rounds: 1,
+            json: folder.path().join("unused.json"),
+        };
+        let bench = Bench::new(&args).unwrap();
+        // Blocks of in, out at 48, 12, 2, 12 and 48 cells, with an inner width of twice in: two
+        // kernels of 9, one of 1, and one more on the way around where in is not out. The decoder.
+        let blocks = [(3, 4, 48), (4, 6, 12), (6, 6, 2), (6, 4, 12), (4, 4, 48)];
+        let forward = blocks.map(|(input, output, cells)| {
+            let around = if input == output { 0 } else { input * output };
+            let inner = 2 * input;
+            cells * (9 * input * inner + 9 * inner * inner + inner * output + around)
+        });
+        let forward = 2 * 2 * (forward.iter().sum::<usize>() + 48 * 9 * 4 * 2);
+        // Two kernels see the input, whose gradient nobody asks for.
+        let input = 2 * 2 * 48 * (9 * 3 * 6 + 3 * 4);
+        let near = |found: f64, count: usize| (found * 1e9 - count as f64).abs() < 0.5;
+        assert!(near(bench.gflop.forward, forward));
+        assert!(near(bench.gflop.step, 3 * forward - input));
+
+        let report = bench.run(args.rounds).unwrap();
+        assert!(report.loss.is_finite() && report.parameters > 0);
+        assert!(report.step.cpu_seconds >= report.forward.cpu_seconds);
+    }
+}

@@ -273,4 +273,29 @@ mod tests {
             assert!((y - expected).abs() < 1e-6, "{y} {expected}");
         }
     }
+
+    /// Without a sum: software Vulkan has none to rely on.
+    #[cfg(feature = "vulkan")]
+    #[test]
+    fn the_activation_has_its_own_gradient_on_a_gpu() {
+        let list = || Device::enumerate(burn::tensor::DeviceType::Vulkan).into_vec();
+        let devices = std::panic::catch_unwind(list).unwrap_or_default();
+        let Some(vulkan) = devices.into_iter().next() else {
+            assert!(std::env::var_os("CI").is_none(), "no Vulkan device in CI");
+            eprintln!("skipped: no Vulkan device");
+            return;
+        };
+        let places: Vec<f32> = (-600..=1100).map(|i| i as f32 / 100.0).collect();
+        let on = |device: Device| {
+            let places = TensorData::new(places.clone(), [1, 1, 1, places.len()]);
+            let x = Tensor::<4>::from_data(places, &device.autodiff()).require_grad();
+            let y = capped_gelu(x.clone(), 10.0);
+            let gradients = y.backward();
+            [vec(y.inner()), vec(x.grad(&gradients).unwrap())].concat()
+        };
+        let expected = on(Device::flex());
+        for (found, expected) in on(vulkan).iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+        }
+    }
 }
