@@ -18,6 +18,7 @@ chapters! {
     resume: "../book/src/resume.md";
     picks: "../book/src/picks.md";
     device: "../book/src/device.md";
+    faults: "../book/src/faults.md";
     speed: "../book/src/speed.md";
     models: "../book/src/models.md";
 }

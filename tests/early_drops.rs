@@ -63,9 +63,8 @@ fn flat(device: &Device) {
     let schedule = Schedule::new(spec, dataset.groups()).unwrap();
     let batcher = OceanBatcher::new(dataset);
     let loader = OceanLoader::new(batcher, schedule, PrefetchOptions::default(), device).unwrap();
-    // An abandoned reader may still be in its last read when the next pass wants one: a few
-    // threads are kept in the end, how many depends on who is quicker. A thread that was left
-    // behind by every pass would be fifty.
+    // An abandoned reader may still be in its last read when the next pass wants one: up to two more
+    // threads are kept in the end, depending on who is quicker.
     passes(&loader, 20);
     assert_eq!(loader.iter().count() as u64, loader.batches());
     let before = usage(device);
@@ -74,7 +73,7 @@ fn flat(device: &Device) {
     let after = usage(device);
     println!("{device:?}: {before:?}, then {after:?}");
     assert!(
-        after.threads <= before.threads + 12,
+        after.threads <= before.threads + 2,
         "{before:?}, then {after:?}"
     );
     assert!(
@@ -82,6 +81,7 @@ fn flat(device: &Device) {
         "{before:?}, then {after:?}"
     );
     assert!(
+        // The planes are tiny: a plane that stays is found by `host_memory`.
         after.resident <= before.resident + (16 << 20),
         "{before:?}, then {after:?}"
     );

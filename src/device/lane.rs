@@ -138,6 +138,18 @@ impl DeviceLane {
         }
     }
 
+    /// Host buffers that a batch of this many rollout steps takes at most until its device has it.
+    pub(crate) fn host_buffers(&self, steps: usize) -> usize {
+        match &self.path {
+            // An input, a boundary and a label for each.
+            LanePath::Host => 3 * steps,
+            // One for each read group.
+            LanePath::Operations(_) => 3,
+            #[cfg(feature = "cube")]
+            LanePath::Kernel(_) => 3,
+        }
+    }
+
     /// Leases the buffers of a planned batch and reads into them; where the host prepares, it does
     /// so at once.
     ///

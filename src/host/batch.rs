@@ -3,9 +3,9 @@
 use crate::dataset::channel_group::ChannelGroup;
 use crate::dataset::planned::Planned;
 use crate::dataset::source::Source;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::host::carry::RowCarry;
-use crate::host::pool::{HostLease, HostPool};
+use crate::host::pool::{Admission, HostLease, HostPool};
 use crate::host::promise::PromisedPlanes;
 use crate::host::sink::{MeetsCells, MetPlane};
 use crate::ocean::plane::{PlaneRequest, PlaneSink, ReadCounts};
@@ -13,6 +13,7 @@ use crate::plan::batch::{BatchPlan, GroupPlan};
 use crate::plan::groups::ReadGroup;
 use crate::plan::window::Window;
 use crate::prepare::odd_cells::OddCounts;
+use crate::sync::Stop;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ impl<B> HostBatch<B> {
         let mut filling = BatchFill {
             source: &source,
             resources,
+            admission: None,
             counts: ReadCounts::default(),
             odd: OddCounts::default(),
         };
@@ -91,24 +93,41 @@ pub(crate) struct FillResources<'a> {
     pub carry: &'a mut RowCarry,
     /// The next batch, when it is known and of the same source.
     pub next: Option<&'a BatchPlan>,
+    /// Set when nobody wants the batch any more.
+    pub stop: &'a Stop,
 }
 
 /// One batch being filled.
 pub(crate) struct BatchFill<'a> {
     pub source: &'a Source,
     resources: FillResources<'a>,
+    admission: Option<Admission>,
     counts: ReadCounts,
     odd: OddCounts,
 }
 
 impl BatchFill<'_> {
+    /// Waits until buffers of all these sizes, in bytes, may be leased: together, so that two batches
+    /// being filled never wait for each other's.
+    ///
+    /// # Errors
+    /// A pool whose limit stays reached, or nobody wants the batch any more.
+    pub(crate) fn admit(&mut self, bytes: &[usize]) -> Result<()> {
+        let FillResources { pool, stop, .. } = self.resources;
+        self.admission = Some(Admission::of(pool, bytes, stop)?);
+        Ok(())
+    }
+
     /// Leases room for `len` values of `size` bytes each.
-    pub(crate) fn lease(&self, len: usize, size: usize, what: String) -> Result<HostLease> {
+    pub(crate) fn lease(&mut self, len: usize, size: usize, what: String) -> Result<HostLease> {
         let purpose = match self.resources.batch {
             Some(batch) => format!("{what} of batch {batch}"),
             None => what,
         };
-        self.resources.pool.lease_of(len, size, purpose.into())
+        match &mut self.admission {
+            Some(admission) => admission.lease(len, size, purpose.into()),
+            None => self.resources.pool.lease_of(len, size, purpose.into()),
+        }
     }
 
     /// Reads the planned rows of a group, and judges what their wet cells hold.
@@ -123,7 +142,15 @@ impl BatchFill<'_> {
         plan: &GroupPlan,
         sink: &(impl PlaneSink + MeetsCells),
     ) -> Result<()> {
-        let FillResources { carry, next, .. } = &mut self.resources;
+        let FillResources {
+            carry, next, stop, ..
+        } = &mut self.resources;
+        if stop.is_set() {
+            return Err(Error::new(
+                ErrorKind::Interrupted,
+                "nobody waits for this batch",
+            ));
+        }
         let rows = channels.rows(plan)?;
         let next = match next.and_then(|next| next.groups.get(group)) {
             Some(plan) => channels.rows(plan)?,

@@ -4,11 +4,13 @@ pub(crate) mod allocator;
 pub(crate) mod batch;
 pub(crate) mod carry;
 pub(crate) mod claims;
+mod freeing;
 pub(crate) mod leases;
 pub(crate) mod planes;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod poisoned;
 pub(crate) mod pool;
+mod pool_options;
 pub(crate) mod promise;
 pub(crate) mod sink;
 pub(crate) mod slots;

@@ -30,13 +30,18 @@ pub(crate) struct PlaneBuffer {
 /// [`Arrangement::by_tensor`].
 pub(crate) type Arrange = fn(usize, &[&Gather]) -> Arrangement;
 
+/// Bytes of each buffer of a planned batch.
+fn sizes(plan: &BatchPlan, source: &Source, format: HostFormat) -> Vec<usize> {
+    let planned = source.groups.as_ref().zip(plan.groups.as_ref());
+    let bytes = planned.iter().map(|(_, (channels, plan))| {
+        plan.rows.len() * channels.row_values() * format.precision().bytes()
+    });
+    bytes.collect()
+}
+
 /// Bytes of the buffers of a planned batch.
 pub(crate) fn bytes(plan: &BatchPlan, source: &Source, format: HostFormat) -> u64 {
-    let planned = source.groups.as_ref().zip(plan.groups.as_ref());
-    let values = planned
-        .iter()
-        .map(|(_, (channels, plan))| plan.rows.len() * channels.row_values());
-    (values.sum::<usize>() * format.precision().bytes()) as u64
+    sizes(plan, source, format).iter().sum::<usize>() as u64
 }
 
 /// Leases a buffer for each group, and reads its planes into it.
@@ -50,6 +55,7 @@ pub(crate) fn fill(
     arrange: Arrange,
 ) -> Result<PlaneBuffers> {
     let source = filling.source;
+    filling.admit(&sizes(&plan, source, format))?;
     let BatchPlan { groups, gathers } = plan;
     let arrangements = groups.as_ref().map(|group, plan| {
         let shown = gathers

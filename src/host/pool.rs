@@ -17,12 +17,15 @@
 #[cfg(feature = "cuda")]
 pub use super::allocator::PageLockedMemory;
 pub use super::allocator::{HOST_ALIGN, HostAllocator, OrdinaryMemory};
+pub use super::pool_options::{HostPoolOptions, HostPoolState};
 
 use super::leases::{LeaseId, Leases};
 use crate::error::{Error, ErrorKind, Result};
-use crate::host::slots::{Exhausted, Pooled, SlotBounds, SlotCounts, Slots, Taken};
-use crate::sync::lock;
+use crate::host::freeing;
+use crate::host::slots::{Pooled, Refused, SlotBounds, Slots, Taken};
+use crate::sync::{Stop, lock};
 use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty, Bytes};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -33,99 +36,12 @@ use std::time::Duration;
 const COPY_ALIGN: usize = 16;
 const _: () = assert!(HOST_ALIGN.is_multiple_of(COPY_ALIGN));
 
-/// Limits of a [`HostPool`].
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct HostPoolOptions {
-    /// Free buffers kept for reuse; the largest stay. Default 3.
-    pub keep: usize,
-    /// Buffers leased at the same time; `None` (default) for no limit.
-    pub limit: Option<usize>,
-    /// How long [`HostPool::lease`] waits at the limit. Default 60 s.
-    pub timeout: Duration,
-}
-
-impl Default for HostPoolOptions {
-    fn default() -> Self {
-        Self {
-            keep: 3,
-            limit: None,
-            timeout: Duration::from_secs(60),
-        }
-    }
-}
-
-impl HostPoolOptions {
-    /// Sets [`keep`](Self::keep).
-    #[must_use]
-    pub fn with_keep(mut self, keep: usize) -> Self {
-        self.keep = keep;
-        self
-    }
-
-    /// Sets [`limit`](Self::limit).
-    #[must_use]
-    pub fn with_limit(mut self, limit: Option<usize>) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Sets [`timeout`](Self::timeout).
-    #[must_use]
-    pub fn with_timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-}
-
-/// State of a pool at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct HostPoolState {
-    /// Buffers that somebody holds: the reader, Burn, or the device's copy queue.
-    pub leased: usize,
-    /// Buffers at rest.
-    pub free: usize,
-    /// Bytes of all buffers, leased and free.
-    pub bytes: usize,
-    /// Largest `bytes` so far.
-    pub peak_bytes: usize,
-    /// Buffers allocated so far; flat once the pool is warm.
-    pub allocations: u64,
-}
-
-impl From<SlotCounts> for HostPoolState {
-    fn from(counts: SlotCounts) -> Self {
-        Self {
-            leased: counts.leased,
-            free: counts.free,
-            bytes: counts.bytes,
-            peak_bytes: counts.peak_bytes,
-            allocations: counts.allocations,
-        }
-    }
-}
-
-impl HostPoolState {
-    /// Two pools as one.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn with(&self, other: &Self) -> Self {
-        Self {
-            leased: self.leased + other.leased,
-            free: self.free + other.free,
-            bytes: self.bytes + other.bytes,
-            // The peaks need not have been at the same time.
-            peak_bytes: self.peak_bytes + other.peak_bytes,
-            allocations: self.allocations + other.allocations,
-        }
-    }
-}
-
 /// A pool of host buffers. Cheap to clone; every lease keeps it alive.
 #[derive(Clone)]
 pub struct HostPool(Arc<Shared>);
 
 struct Shared {
-    allocator: Box<dyn HostAllocator>,
+    allocator: Arc<dyn HostAllocator>,
     timeout: Duration,
     slots: Slots<Slot>,
     /// For errors only: what is out is counted by `slots`.
@@ -155,11 +71,9 @@ impl HostPool {
         let bounds = SlotBounds {
             keep: options.keep,
             limit: options.limit,
-            // The last owner may be the copy queue, on whose thread nothing may call the driver.
-            freed_later: allocator.property() == AllocationProperty::Pinned,
         };
         Self(Arc::new(Shared {
-            allocator: Box::new(allocator),
+            allocator: Arc::new(allocator),
             timeout: options.timeout,
             slots: Slots::new(bounds),
             leases: Mutex::default(),
@@ -183,7 +97,7 @@ impl HostPool {
     ///
     /// # Errors
     /// The limit stayed reached for the whole timeout (the error names the oldest leases and says
-    /// who has them), or the allocator refused.
+    /// who has them) or is 0, or the allocator refused.
     pub fn lease_for(
         &self,
         len: usize,
@@ -210,12 +124,45 @@ impl HostPool {
                 pool: self.clone(),
             });
         }
+        self.admit(1, bytes, &Stop::default())?;
+        self.take(bytes, purpose)
+    }
+
+    /// Waits until `n` buffers of this many bytes together may be leased, and promises them.
+    ///
+    /// # Errors
+    /// The limit, or `stop` said so.
+    fn admit(&self, n: usize, bytes: usize, stop: &Stop) -> Result<()> {
+        let Shared { slots, timeout, .. } = &*self.0;
+        let admitted = slots.admit(n, *timeout, &|| stop.is_set());
+        let wanted = match n {
+            1 => format!("a buffer of {bytes} bytes"),
+            n => format!("{n} buffers of {bytes} bytes together"),
+        };
+        admitted.map_err(|refused| match refused {
+            Refused::Exhausted(counts) => {
+                Error::new(ErrorKind::Device, "no host buffer came home in time")
+                    .expected(format!("{wanted} within {timeout:?}"))
+                    .found(format!(
+                        "all of {} still held: {}",
+                        counts.leased,
+                        self.0.leases()
+                    ))
+            }
+            Refused::Never(limit) => Error::config("a batch needs more host buffers than its pool")
+                .expected(wanted)
+                .found(format!("a limit of {limit}")),
+            Refused::Stopped => Error::new(ErrorKind::Interrupted, "nobody waits for this batch"),
+        })
+    }
+
+    /// Leases a buffer that was promised.
+    fn take(&self, bytes: usize, purpose: Cow<'static, str>) -> Result<HostLease> {
         let slots = &self.0.slots;
-        let taken = slots.take(bytes, self.0.timeout);
-        let slot = match taken.map_err(|e| self.exhausted(bytes, &e))? {
+        let slot = match slots.take(bytes) {
             Taken::Free(slot) => slot,
-            Taken::Allocate(unwanted) => {
-                self.0.free(unwanted);
+            Taken::Allocate(outgrown) => {
+                self.0.free(outgrown);
                 let allocated = self.0.allocator.allocate(bytes);
                 let pointer = allocated.inspect_err(|_| slots.allocation_failed(bytes))?;
                 Slot { pointer, bytes }
@@ -229,22 +176,23 @@ impl HostPool {
         })
     }
 
+    /// Lets leases that wait look at their [`Stop`] again.
+    pub(crate) fn wake(&self) {
+        self.0.slots.wake();
+    }
+
+    /// Keeps so many buffers between two uses, until and after the guard is dropped.
+    pub(crate) fn expect(&self, buffers: usize) -> Expected {
+        self.0.slots.expect(buffers);
+        Expected {
+            pool: self.clone(),
+            buffers,
+        }
+    }
+
     /// What the pool holds now.
     pub fn state(&self) -> HostPoolState {
         self.0.slots.counts().into()
-    }
-
-    fn exhausted(&self, bytes: usize, Exhausted(counts): &Exhausted) -> Error {
-        Error::new(ErrorKind::Device, "no host buffer came home in time")
-            .expected(format!(
-                "a buffer of {bytes} bytes within {:?}",
-                self.0.timeout
-            ))
-            .found(format!(
-                "all of {} still held: {}",
-                counts.leased,
-                self.0.leases()
-            ))
     }
 }
 
@@ -264,17 +212,102 @@ impl Shared {
     }
 
     fn free(&self, slots: impl IntoIterator<Item = Slot>) {
-        for slot in slots {
-            // SAFETY: the slot was allocated by this allocator and left the pool's lists for good.
-            unsafe { self.allocator.free(slot.pointer, slot.bytes) }
+        let slots: SmallVec<[Slot; 1]> = slots.into_iter().collect();
+        if !slots.is_empty() {
+            free(self.allocator.clone(), slots);
         }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Leases keep the pool alive, so every slot is home now.
-        self.free(self.slots.drain());
+        // Leases keep the pool alive, so every slot is home now. The allocator goes with them: it may
+        // let go of the driver, and this thread may be the copy queue's.
+        let allocator = std::mem::replace(&mut self.allocator, Arc::new(OrdinaryMemory));
+        free(allocator, self.slots.drain().into());
+    }
+}
+
+/// Frees memory, page-locked memory on the [thread](freeing) that is there for it: whoever let go of it
+/// last may be the copy queue, on whose thread nothing may call the driver.
+fn free(allocator: Arc<dyn HostAllocator>, slots: SmallVec<[Slot; 1]>) {
+    let page_locked = allocator.property() == AllocationProperty::Pinned;
+    let free = move || {
+        for slot in slots {
+            // SAFETY: the slot was allocated by this allocator and left the pool's lists for good.
+            unsafe { allocator.free(slot.pointer, slot.bytes) }
+        }
+    };
+    if page_locked {
+        freeing::elsewhere(free);
+    } else {
+        free();
+    }
+}
+
+/// Buffers that a pass has at once.
+pub(crate) struct Expected {
+    pool: HostPool,
+    buffers: usize,
+}
+
+impl Expected {
+    /// The pool they are of.
+    pub(crate) fn pool(&self) -> &HostPool {
+        &self.pool
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.pool.0.slots.no_longer_expect(self.buffers);
+    }
+}
+
+/// The right to lease some buffers without waiting, all that a batch needs.
+pub(crate) struct Admission {
+    pool: HostPool,
+    left: usize,
+}
+
+impl Admission {
+    /// Waits until buffers of these sizes may be leased together.
+    ///
+    /// # Errors
+    /// The pool's limit is lower than their number, or stayed reached for the whole timeout, or
+    /// `stop` said so.
+    pub(crate) fn of(pool: &HostPool, bytes: &[usize], stop: &Stop) -> Result<Self> {
+        let left = bytes.iter().filter(|&&bytes| bytes > 0).count();
+        pool.admit(left, bytes.iter().sum(), stop)?;
+        let pool = pool.clone();
+        Ok(Self { pool, left })
+    }
+
+    /// Leases one of them.
+    ///
+    /// # Errors
+    /// As [`HostPool::lease_for`].
+    pub(crate) fn lease(
+        &mut self,
+        len: usize,
+        size: usize,
+        purpose: Cow<'static, str>,
+    ) -> Result<HostLease> {
+        match len * size {
+            bytes if bytes > 0 && self.left > 0 => {
+                self.left -= 1;
+                self.pool.take(bytes, purpose)
+            }
+            _ => self.pool.lease_of(len, size, purpose),
+        }
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            self.pool.0.slots.dismiss(self.left);
+        }
     }
 }
 

@@ -17,13 +17,19 @@ pub(crate) struct HostTensor {
     pub gather: Gather,
 }
 
+/// Bytes of each tensor of a planned batch.
+fn sizes(plan: &BatchPlan, source: &Source) -> Vec<usize> {
+    let tensors = plan.gathers.iter().flat_map(|(role, steps)| {
+        let row_bytes = source.groups.of(role).row_values() * size_of::<f32>();
+        let bytes = move |gather: &Gather| gather.rows.len() * row_bytes;
+        steps.iter().map(bytes)
+    });
+    tensors.collect()
+}
+
 /// Bytes of the tensors of a planned batch.
 pub(crate) fn bytes(plan: &BatchPlan, source: &Source) -> u64 {
-    let bytes = plan.gathers.iter().map(|(role, steps)| {
-        let rows: usize = steps.iter().map(|gather| gather.rows.len()).sum();
-        rows * source.groups.of(role).row_values() * size_of::<f32>()
-    });
-    bytes.sum::<usize>() as u64
+    sizes(plan, source).iter().sum::<usize>() as u64
 }
 
 /// Leases the tensors, and prepares every plane in the first place that shows it.
@@ -32,6 +38,7 @@ pub(crate) fn bytes(plan: &BatchPlan, source: &Source) -> u64 {
 /// A pool that has no buffer, or a failed read.
 pub(crate) fn fill(filling: &mut BatchFill<'_>, plan: BatchPlan) -> Result<HostTensors> {
     let source = filling.source;
+    filling.admit(&sizes(&plan, source))?;
     let BatchPlan { groups, gathers } = plan;
     let mut tensors = gathers.try_map(|role, steps| {
         let row_values = source.groups.of(role).row_values();

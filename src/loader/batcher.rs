@@ -12,7 +12,7 @@ use crate::plan::window::Window;
 use crate::prepare::path::DevicePath;
 use crate::prepare::precision::Precision;
 use crate::prepare::transfer::Transfer;
-use crate::sync::lock;
+use crate::sync::{Stop, lock};
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
 use std::sync::{Arc, Mutex};
@@ -76,9 +76,8 @@ impl Pools {
             let mut pool = lock(pool);
             if pool.is_none() {
                 let memory = crate::host::pool::PageLockedMemory::new(index)?;
-                // Three read groups for each of: in the copy queue, waiting, being read.
-                let options = HostPoolOptions::default().with_keep(9);
-                *pool = Some(HostPool::new(memory, options));
+                // The passes say how many buffers they have at once.
+                *pool = Some(HostPool::new(memory, HostPoolOptions::default()));
             }
             return Ok(pool.clone().expect("it was just made"));
         }
@@ -166,6 +165,7 @@ impl OceanBatcher {
             batch: None,
             carry: &mut RowCarry::new(0),
             next: None,
+            stop: &Stop::default(),
         };
         let batch = lane.fill(self.dataset.planned(windows)?, resources)?;
         lane.finish(batch, &BatchLog::default())

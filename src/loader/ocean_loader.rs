@@ -27,6 +27,7 @@ use crate::observe::timeline::Timeline;
 use crate::order::fingerprint::Fingerprint;
 use crate::order::schedule::Schedule;
 use crate::order::state::{LoaderState, Position};
+use crate::sync::Stop;
 use crate::threads;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator};
 use burn::tensor::Device;
@@ -39,6 +40,14 @@ use std::sync::{Arc, OnceLock};
 /// Pass p (counted from the starting pass) delivers epoch p of the schedule, so the order never
 /// depends on threads or prefetching. Iterators are independent of each other: each has a pass
 /// thread to itself, and threads are kept for the next pass.
+///
+/// # Ending
+/// An iterator may be dropped at any time, which waits for nothing: its reader ends after the read that
+/// is under way. A loader has at most two reader threads more than it ever had iterators at once: where
+/// that many are still inside a read of an iterator that is gone, a new one begins when the first of them
+/// ends. Dropping the loader waits up to five seconds for readers to end. A reader that is
+/// still inside its source then is left behind, with an error in the log: the thread keeps what it reads
+/// from, and ends when the source returns.
 ///
 /// # Interruption
 /// [`state`](Self::state) says how far the loader is, [`resume`](Self::resume) goes on from there:
@@ -383,16 +392,24 @@ impl OceanLoader {
 
     /// The batches of an epoch from `position` on.
     fn pass(&self, schedule: &Schedule, position: Position) -> Result<Pass> {
+        let dataset = self.batcher.dataset();
         let lane = self.batcher.lane(&self.device)?;
+        let pool = self.batcher.pool(&self.device)?;
+        // Of those that wait, the one being read, and two that the consumer has; a short batch at the
+        // end may take smaller ones.
+        let batches = self.prefetch.batches.saturating_add(4);
+        let steps = dataset.context(0).window().steps;
+        let buffers = batches.saturating_mul(lane.host_buffers(steps));
         Ok(Pass {
-            dataset: self.batcher.dataset().clone(),
+            buffers: pool.expect(buffers),
+            dataset: dataset.clone(),
+            stop: Stop::default(),
             epoch: schedule.epoch(position.epoch),
             first: position.delivered,
             slice: self.slice.clone(),
             picks: self.picks(),
             upload_ahead: self.upload_ahead(&lane)?,
             lane,
-            pool: self.batcher.pool(&self.device)?,
             carry: self.prefetch.carry,
             counters: self.counters.clone(),
             timeline: self.timeline.clone(),

@@ -6,13 +6,14 @@ use crate::device::lane::{BatchInTransit, DeviceLane};
 use crate::error::{Error, Result, catching};
 use crate::host::batch::FillResources;
 use crate::host::carry::RowCarry;
-use crate::host::pool::HostPool;
+use crate::host::pool::Expected;
 use crate::loader::queue::{NextInLine, Producer};
 use crate::loader::slices::Slice;
 use crate::observe::counters::{BatchLog, Counters};
 use crate::observe::timeline::{Stage, Timeline};
 use crate::order::schedule::Epoch;
 use crate::order::state::Position;
+use crate::sync::Stop;
 use std::time::Instant;
 
 /// A batch in the queue, or the failure that stands in its place.
@@ -48,7 +49,10 @@ pub(crate) struct Pass {
     /// Items of the schedule for each window.
     pub picks: u64,
     pub lane: DeviceLane,
-    pub pool: HostPool,
+    /// Of the host, in their pool.
+    pub buffers: Expected,
+    /// Set when its consumer is gone.
+    pub stop: Stop,
     /// Bytes that a batch may leave in memory for the next.
     pub carry: u64,
     /// Whether the next batch is sent to the device before it is asked for.
@@ -131,7 +135,9 @@ impl PassReader {
             self.planned = Some(self.plan());
         }
         let batch = planned.and_then(|planned| self.fill(planned, number));
-        if let (Err(error), Some(slice)) = (&batch, &self.pass.slice) {
+        // A batch that nobody waits for any more has not failed.
+        let wanted = !self.pass.stop.is_set();
+        if let (Err(error), Some(slice), true) = (&batch, &self.pass.slice, wanted) {
             let at = Position {
                 epoch: self.pass.epoch.number(),
                 delivered: number,
@@ -147,10 +153,11 @@ impl PassReader {
         let next = self.planned.as_ref().and_then(|next| next.as_ref().ok());
         let next = next.filter(|next| next.source.index == planned.source.index);
         let resources = FillResources {
-            pool: &pass.pool,
+            pool: pass.buffers.pool(),
             batch: Some(number),
             carry: &mut self.carry,
             next: next.map(|next| &next.plan),
+            stop: &pass.stop,
         };
         let batch = pass.timeline.record(Stage::Read, number, || {
             catching("the reader", || pass.lane.fill(planned, resources))

@@ -4,6 +4,7 @@ use crate::augment::transform::Augment;
 use crate::device::batch::ModelBatch;
 use crate::device::lane::{BatchInTransit, DeviceLane};
 use crate::error::{Error, ErrorKind, Result, catching};
+use crate::host::pool::HostPool;
 use crate::loader::cursor::Cursor;
 use crate::loader::pass::{Pass, PassReader, QueuedBatch};
 use crate::loader::prefetch::PrefetchOptions;
@@ -13,6 +14,7 @@ use crate::loader::threads::PassThreads;
 use crate::observe::counters::{BatchLog, Counters, Delivered};
 use crate::observe::timeline::{Stage, Timeline};
 use crate::order::schedule::{Epoch, Schedule};
+use crate::sync::Stop;
 use burn::data::dataloader::{DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use std::time::Instant;
@@ -20,6 +22,10 @@ use std::time::Instant;
 /// One pass, as its consumer sees it.
 pub(crate) struct PassIter {
     feed: BatchFeed,
+    /// Tells the reader that nobody waits any more.
+    stop: Stop,
+    /// Where the reader may wait for a buffer.
+    pool: HostPool,
     lane: DeviceLane,
     cursor: Cursor,
     /// Where the loader is a slice.
@@ -57,8 +63,9 @@ impl BatchFeed {
             items: prefetch.batches,
             bytes: prefetch.bytes,
         });
+        let stop = pass.stop.clone();
         let reader = PassReader::new(pass);
-        threads.run(move || reader.run(producer))?;
+        threads.run(stop, move || reader.run(producer))?;
         Ok(Self::Queue(consumer))
     }
 }
@@ -78,6 +85,8 @@ impl PassIter {
         let schedule = pass.epoch.schedule();
         let before = pass.first as usize;
         Ok(Self {
+            stop: pass.stop.clone(),
+            pool: pass.buffers.pool().clone(),
             lane: pass.lane.clone(),
             cursor,
             slice: pass.slice.clone(),
@@ -156,9 +165,12 @@ impl PassIter {
 }
 
 impl Drop for PassIter {
-    /// A pass that is dropped early has been used until now.
+    /// A pass that is dropped early has been used until now. Its reader ends after the read that is
+    /// under way, and at once where it waits for a buffer; nobody waits for it here.
     fn drop(&mut self) {
         self.used(Instant::now());
+        self.stop.set();
+        self.pool.wake();
     }
 }
 

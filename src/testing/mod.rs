@@ -1,5 +1,6 @@
-//! For tests: planes and oceans from memory, faults on demand, the contract of a source as a suite,
-//! memory that shows who reads it too late, and the preparation kernel alone.
+//! For tests: planes and oceans from memory, faults on demand in a source and in the files below a
+//! store, the contract of a source as a suite, memory that shows who reads it too late, and the
+//! preparation kernel alone.
 //!
 //! Needs the feature `testing`. Public so that users can test a source of their own, and their
 //! training loops against one that fails.
@@ -13,6 +14,7 @@ mod ocean;
 
 pub use crate::device::operations::DevicePreparation;
 pub use crate::host::poisoned::PoisonedMemory;
+pub use crate::zarr::files::injected::{FileFault, FileFaults};
 pub use contract::{PurityProbe, check_source};
 #[cfg(feature = "cube")]
 pub use device_memory::DeviceMemory;

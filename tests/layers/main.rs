@@ -61,7 +61,7 @@ const TABLE: &[Row] = &[
     row("augment", &["error", "ocean", "order", "plan", "prepare", "dataset", "device"], &["burn"]),
     row("loader", &["error", "sync", "threads", "order", "plan", "prepare", "observe", "dataset", "host", "device", "augment"], &["burn", "crossbeam"]),
     // Reading.
-    row("zarr", &["error", "options"], &["base64", "blosc_src", "crc32c", "flate2", "half", "io_uring", "libc", "lz4_flex", "memmap2", "rustix", "zarrs", "zstd"]),
+    row("zarr", &["error", "sync", "options"], &["base64", "blosc_src", "crc32c", "flate2", "half", "io_uring", "libc", "lz4_flex", "memmap2", "rustix", "zarrs", "zstd"]),
     row("store", &["error", "sync", "options", "open_files", "threads", "ocean", "zarr"], &["rayon"]),
     // Channels that follow from others: a source over a source.
     row("derive", &["error", "ocean", "order", "host"], &[]),
@@ -69,7 +69,7 @@ const TABLE: &[Row] = &[
     row("open", &["error", "options", "ocean", "order", "prepare", "dataset", "store", "derive"], &[]),
     // Stores written, and all that helps tests of one's own.
     row("synth", &["error", "splitmix", "ocean", "zarr"], &["rayon", "zarrs"]),
-    row("testing", &["error", "sync", "ocean", "prepare", "dataset", "host", "device"], &["burn", "burn_cubecl", "siphasher"]),
+    row("testing", &["error", "sync", "ocean", "prepare", "dataset", "host", "device", "zarr"], &["burn", "burn_cubecl", "siphasher"]),
 ];
 
 /// Crates of plain data and errors, for every stage.

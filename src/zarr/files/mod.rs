@@ -10,6 +10,9 @@ pub(crate) mod back_end;
 pub(crate) mod chunk_files;
 #[cfg(target_os = "linux")]
 pub(crate) mod direct;
+mod faults;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod injected;
 #[cfg(target_os = "linux")]
 pub(crate) mod io_uring;
 pub(crate) mod kind;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::zarr::files::back_end::{
     BackEnd, Decode, ReadBuffers, check_encoded, more_than_encoded, read_error,
 };
-use crate::zarr::files::kind;
+use crate::zarr::files::{faults, kind};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::path::Path;
@@ -81,11 +81,12 @@ impl BackEnd for Pread {
 
 /// Opens a file; `None` when there is none.
 pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
-    kind::found(path, kind::reading(0).open(path))
+    kind::found(path, faults::opening(path, || kind::reading(0).open(path)))
 }
 
 /// Size in bytes.
 pub(super) fn size(file: &File) -> io::Result<u64> {
+    faults::sizing()?;
     kind::size_of_file(&file.metadata()?)
 }
 
@@ -112,6 +113,11 @@ fn read_whole(file: &File, out: &mut [u8]) -> io::Result<u64> {
         }
     }
     match read {
+        n if n < wanted => {
+            size(file)?;
+            // Whatever its size is, this is all that it gave.
+            Ok(n as u64)
+        }
         n if n == wanted && SPARE => Ok(n as u64),
         _ => size(file),
     }
@@ -139,7 +145,7 @@ const SPARE: bool = cfg!(target_os = "linux");
 /// Reads from the beginning of a file to `parts`, one after the other.
 #[cfg(target_os = "linux")]
 pub(super) fn read_parts_at(file: &File, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    uninterrupted(|| Ok(rustix::io::preadv(file, parts, 0)?))
+    uninterrupted(|| faults::reading_parts(parts, |parts| Ok(rustix::io::preadv(file, parts, 0)?)))
 }
 
 /// Reads from the beginning of a file to the first of `parts`.
@@ -154,7 +160,11 @@ pub(super) fn read_parts_at(file: &File, parts: &mut [IoSliceMut<'_>]) -> io::Re
 /// Reads to `buffer` from byte `offset` on, once.
 #[cfg(unix)]
 pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    uninterrupted(|| std::os::unix::fs::FileExt::read_at(file, buffer, offset))
+    uninterrupted(|| {
+        faults::reading(buffer, |out| {
+            std::os::unix::fs::FileExt::read_at(file, out, offset)
+        })
+    })
 }
 
 /// Reads to `buffer` from byte `offset` on, once. The handle is private, so moving its cursor is
@@ -163,21 +173,21 @@ pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result
 pub(super) fn read_at(mut file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     use io::{Read, Seek};
     file.seek(io::SeekFrom::Start(offset))?;
-    uninterrupted(|| file.read(buffer))
+    uninterrupted(|| faults::reading(buffer, |out| file.read(out)))
 }
 
 /// Fills `buffer` from byte `offset` on.
-#[cfg(unix)]
-pub(super) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
-}
-
-/// Fills `buffer` from byte `offset` on. The handle is private, so moving its cursor is safe.
-#[cfg(not(unix))]
-pub(super) fn read_exact_at(mut file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    use io::{Read, Seek};
-    file.seek(io::SeekFrom::Start(offset))?;
-    file.read_exact(buffer)
+pub(super) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match read_at(file, buffer, offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => {
+                buffer = &mut buffer[n..];
+                offset += n as u64;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Begins again what a signal interrupted.

@@ -1,9 +1,11 @@
 //! What the tests, and the examples that compare with the original, share. Not published.
 
+pub mod faults;
 pub mod fixtures;
 pub mod inputs;
 pub mod memory;
 pub mod samplers;
+pub mod soak;
 pub mod stores;
 
 use burn::tensor::Device;
@@ -61,4 +63,49 @@ pub fn own_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a burn_o
 /// Threads of this process, where the system says.
 pub fn threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
+}
+
+/// For tests of what may not be read, which root may. As root: runs the test of this name, as the program
+/// of this test knows it, again by an ordinary user in a process of its own, and says that it has. As
+/// anybody else: does nothing.
+///
+/// # Panics
+/// The test fails there.
+#[cfg(unix)]
+pub fn as_ordinary_user(name: &str) -> bool {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    let own = std::fs::metadata("/proc/self").map(|process| process.uid());
+    if own.ok() != Some(0) {
+        return false;
+    }
+    // The program itself may lie where only root can go.
+    let dir = std::env::temp_dir().join(format!("om4-test-{}-{}", std::process::id(), name.len()));
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o755)).unwrap();
+    let program = dir.join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let child = std::process::Command::new(&program)
+        .args(["--exact", name, "--nocapture"])
+        .current_dir(&dir)
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output();
+    std::fs::remove_dir_all(&dir).unwrap();
+    let child = child.unwrap();
+    let text = [child.stdout, child.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(
+        child.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+    true
+}
+
+/// Where nobody is root.
+#[cfg(not(unix))]
+pub fn as_ordinary_user(_: &str) -> bool {
+    false
 }
