@@ -13,6 +13,7 @@ chapters! {
     demo: "../book/src/demo.md";
     own_store: "../book/src/own-store.md";
     make_a_store: "../book/src/make-a-store.md";
+    tool: "../book/src/tool.md";
     batch: "../book/src/batch.md";
     order: "../book/src/order.md";
     resume: "../book/src/resume.md";

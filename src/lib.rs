@@ -20,6 +20,7 @@
 //! | [`plan`] | which planes a batch needs, and where each goes | [`plan::BatchPlan`] |
 //! | [`prepare`] | the arithmetic: normalise, mask, round | [`prepare::Preparation`] |
 //! | [`store`] | an OM4 store opened, checked, read | [`store::Store`] |
+//! | [`survey`] | a store as a whole: statistics, what it is, what is wrong with it | [`survey::Examination`] |
 //! | [`dataset`] | windows over one or several sources | [`OceanDataset`] |
 //! | [`host`] | page-locked or ordinary memory, leased and returned | [`host::HostPool`] |
 //! | [`device`] | upload, kernel, tensors | [`ModelBatch`] |
@@ -82,6 +83,7 @@ pub mod prepare;
 #[cfg_attr(not(feature = "synth"), allow(unreachable_pub))]
 mod splitmix;
 pub mod store;
+pub mod survey;
 mod sync;
 #[cfg(feature = "synth")]
 pub mod synth;

@@ -60,31 +60,52 @@ impl Ocean {
     ///
     /// What is odd without being an error is logged, and kept in `warnings`.
     pub fn open(paths: &Om4Paths, wanted: &[Channel], options: &OpenOptions) -> Result<Self> {
-        Self::open_channels(paths, wanted, options, &|_| false)
+        let Om4Paths { data, means, stds } = paths;
+        let statistics = |options: &OpenOptions| Statistics::open(means, stds, options);
+        Self::open_channels(data, &statistics, wanted, options, &|_| false)
+    }
+
+    /// As [`open`](Self::open), with statistics in hand: those that
+    /// [`compute_statistics`](crate::survey::compute_statistics) made of a store that has none, say.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with_statistics(
+        data: impl AsRef<Path>,
+        statistics: &Statistics,
+        wanted: &[Channel],
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        let statistics = |_: &OpenOptions| Ok(statistics.clone());
+        Self::open_channels(data.as_ref(), &statistics, wanted, options, &|_| false)
     }
 
     /// The same for the channels of a data set. Those that are boundaries alone need no mask of their
     /// own level, which their name may only seem to have (`u_10`): theirs is that of the surface.
     fn open_for(paths: &Om4Paths, options: &DatasetOptions) -> Result<Self> {
+        let Om4Paths { data, means, stds } = paths;
+        let statistics = |options: &OpenOptions| Statistics::open(means, stds, options);
         let boundary = |channel: &Channel| !options.prognostic.contains(channel);
-        Self::open_channels(paths, &options.wanted(), &options.opening(), &boundary)
+        let (wanted, opening) = (options.wanted(), options.opening());
+        Self::open_channels(data, &statistics, &wanted, &opening, &boundary)
     }
 
     /// Channels of which `at_surface` holds have the mask of the surface.
     fn open_channels(
-        paths: &Om4Paths,
+        data: &Path,
+        statistics: &dyn Fn(&OpenOptions) -> Result<Statistics>,
         wanted: &[Channel],
         options: &OpenOptions,
         at_surface: &dyn Fn(&Channel) -> bool,
     ) -> Result<Self> {
-        let derived = derived(&paths.data, wanted, options)?;
+        let derived = derived(data, wanted, options)?;
         let is_stored = |channel: &&Channel| derived.iter().all(|d| d.channel != **channel);
         let stored: Vec<Channel> = wanted.iter().filter(is_stored).cloned().collect();
         let bases = derived.iter().map(|d| d.base.clone());
         let read: Vec<Channel> = stored.iter().cloned().chain(bases).collect();
-        let store = Store::open(&paths.data, &options.clone().with_channels(read))?;
+        let store = Store::open(data, &options.clone().with_channels(read))?;
         let with_statistics = options.clone().with_channels(stored.iter().cloned());
-        let statistics = Statistics::open(&paths.means, &paths.stds, &with_statistics)?;
+        let statistics = statistics(&with_statistics)?;
         let mut warnings = [store.warnings(), statistics.warnings()].concat();
         let mut channels = BTreeMap::new();
         let mut add = |channel: &Channel, stats: ChannelStats, unit_of: &Channel| -> Result<()> {
@@ -121,7 +142,7 @@ impl Ocean {
                 climatology,
             });
         }
-        let of_store = |warning: String| format!("{}: {warning}", paths.data.display());
+        let of_store = |warning: String| format!("{}: {warning}", data.display());
         let warnings: Vec<String> = warnings.into_iter().map(of_store).collect();
         for warning in &warnings {
             log::warn!("{warning}");

@@ -1,11 +1,14 @@
 //! The program `om4`, run as a user runs it. It is built with the feature `cli`.
 #![cfg(feature = "cli")]
 
+use burn_om4::dataset::Ocean;
 use burn_om4::ocean::PlaneSource;
-use burn_om4::store::{OpenOptions, Store};
+use burn_om4::store::{OpenOptions, Statistics, Store};
+use burn_om4::survey::compute_statistics;
 use burn_om4::synth::SynthOptions;
+use burn_om4::{Om4Paths, Strictness, parse_channels};
 use om4_test_support::inputs::{Right, unpack};
-use om4_test_support::read_npy;
+use om4_test_support::{read_npy, shared};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -201,5 +204,193 @@ fn dumps_of_peoples_stores_are_right() {
         let meta = fs::read(out.join("meta.json")).unwrap();
         let meta: Value = serde_json::from_slice(&meta).unwrap();
         assert_eq!(meta["times"], serde_json::json!(right.times), "{name}");
+    }
+}
+
+/// Mean and deviation of a scalar pair.
+fn stats_of(dir: &Path, name: &str) -> (f64, f64) {
+    let scalar = |store: &str| {
+        let bytes = fs::read(dir.join(store).join(name).join("0")).unwrap();
+        f64::from(f32::from_le_bytes(bytes.try_into().unwrap()))
+    };
+    (scalar("OM4_means.zarr"), scalar("OM4_stds.zarr"))
+}
+
+/// Computes the statistics of a store, and compares them with those beside it.
+fn recompute(dir: &Path, more: &[&str]) {
+    let out = tempfile::tempdir().unwrap();
+    let words = [
+        "stats",
+        dir.to_str().unwrap(),
+        "--out",
+        out.path().to_str().unwrap(),
+    ];
+    let output = om4(words.iter().chain(more));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let published = Om4Paths::in_dir(dir);
+    let options = OpenOptions::default();
+    let published = Statistics::open(&published.means, &published.stds, &options).unwrap();
+    let own = Om4Paths::in_dir(out.path());
+    let own = Statistics::open(&own.means, &own.stds, &options).unwrap();
+    assert!(own.warnings().is_empty(), "{:?}", own.warnings());
+    let mut compared = 0;
+    for channel in published
+        .channels()
+        .filter(|c| !c.name().starts_with("mask_"))
+    {
+        let right = published.get(channel).unwrap();
+        let found = own.get(channel).unwrap();
+        let (mean, std) = (f64::from(found.mean), f64::from(found.std));
+        assert_eq!((mean, std), stats_of(out.path(), channel.name()));
+        let (right_mean, right_std) = (f64::from(right.mean), f64::from(right.std));
+        let (apart, ratio) = ((mean - right_mean).abs() / right_std, std / right_std - 1.0);
+        // A mean of float32 may itself be off by more than that.
+        let last_bit = right_mean.abs() * f64::from(f32::EPSILON) / right_std;
+        assert!(
+            apart < 1e-6_f64.max(last_bit),
+            "{} {channel}: {apart:e}",
+            dir.display()
+        );
+        assert!(ratio.abs() < 1e-6, "{} {channel}: {ratio:e}", dir.display());
+        compared += 1;
+    }
+    assert!(compared > 1, "{}", dir.display());
+}
+
+#[test]
+fn computed_statistics_are_the_published_ones() {
+    let Some(stores) = shared("fixtures/batches/stores") else {
+        return;
+    };
+    for dataset in ["A", "D", "E"] {
+        for entry in fs::read_dir(stores.join(dataset)).unwrap() {
+            recompute(&entry.unwrap().path(), &[]);
+        }
+    }
+    for name in ["ersst_2deg_v2", "ersst_2deg_v3"] {
+        let Some(dir) = shared(&format!("data/{name}")) else {
+            return;
+        };
+        recompute(&dir, &["--time", "2010-01-01..2018-12-31"]);
+    }
+}
+
+#[test]
+fn statistics_are_replaced_only_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let words = [
+        "synth", path, "--ny", "6", "--nx", "12", "--levels", "2", "--rows", "8",
+    ];
+    assert_eq!(om4(words).status.code(), Some(0));
+    let written = stats_of(dir.path(), "zos");
+    let output = om4(["stats", path]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("there already"), "{output:?}");
+    let output = om4(["stats", path, "--force", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(json(&output)["rows"], serde_json::json!([0, 8]));
+    let (mean, std) = stats_of(dir.path(), "zos");
+    assert!((mean - written.0).abs() < 1e-6 * std && (std / written.1 - 1.0).abs() < 1e-6);
+    // As published, consolidated, and nothing else is left.
+    let keys = fs::read(dir.path().join("OM4_means.zarr/.zmetadata")).unwrap();
+    let keys: Value = serde_json::from_slice(&keys).unwrap();
+    let array = &keys["metadata"]["zos/.zarray"];
+    assert_eq!(array["dtype"], "<f4");
+    assert_eq!(array["shape"], serde_json::json!([]));
+    assert_eq!(keys["metadata"]["mask_0/.zarray"]["dtype"], "<f8");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn inspect_says_what_a_store_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let words = [
+        "synth", path, "--ny", "6", "--nx", "12", "--levels", "2", "--rows", "8",
+    ];
+    let words = [
+        &words[..],
+        &["--layout", "compact", "--format", "v3", "--codec", "zstd"],
+    ]
+    .concat();
+    assert_eq!(om4(words).status.code(), Some(0));
+    let output = om4(["inspect", path, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let found = json(&output);
+    assert_eq!(found["zarr_format"], 3);
+    assert_eq!(found["layout"], "compact");
+    assert_eq!(found["rows"], 8);
+    assert_eq!(found["missing_chunks"], 0);
+    let arrays = found["arrays"].as_array().unwrap();
+    let thetao = arrays.iter().find(|a| a["name"] == "thetao").unwrap();
+    assert_eq!(
+        (&thetao["codec"], &thetao["chunks"]),
+        (&"zstd".into(), &8.into())
+    );
+    let said = text(&om4(["inspect", path]).stdout);
+    for words in [
+        "Zarr v3, compact",
+        "6 x 12",
+        "8 rows",
+        "thetao_0 to thetao_1",
+        "codec zstd",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn doctor_exits_with_what_it_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let words = [
+        "synth", path, "--ny", "6", "--nx", "12", "--levels", "2", "--rows", "8",
+    ];
+    assert_eq!(om4(words).status.code(), Some(0));
+    let output = om4(["doctor", path, "--full"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        text(&output.stdout).contains("0 errors, 0 warnings"),
+        "{output:?}"
+    );
+    fs::remove_file(dir.path().join("OM4.zarr/zos/3.0.0")).unwrap();
+    let output = om4(["doctor", path]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("error: array zos, chunk 3.0.0: not there, with ocean in it"),
+        "{said}"
+    );
+    let found = json(&om4(["doctor", path, "--json"]));
+    assert_eq!(found["findings"][0]["kind"], "missing-chunk");
+    assert_eq!(found["findings"][0]["array"], "zos");
+    let output = om4(["doctor", &format!("{path}/nothing"), "--json"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn a_store_without_statistics_opens_with_computed_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = SynthOptions::new(6, 12).with_levels(2).with_rows(8);
+    options.write(dir.path()).unwrap();
+    let paths = Om4Paths::in_dir(dir.path());
+    let channels = parse_channels("thetao_1, zos").unwrap();
+    let options = OpenOptions::default();
+    let published = Ocean::open(&paths, &channels, &options).unwrap();
+    fs::remove_dir_all(&paths.means).unwrap();
+    assert!(Ocean::open(&paths, &channels, &options).is_err());
+    let store = Store::open(&paths.data, &options).unwrap();
+    let computed = compute_statistics(&store, &channels, 0..8, &|_| {}).unwrap();
+    let statistics = computed.statistics(Strictness::Strict);
+    let ocean = Ocean::open_with_statistics(&paths.data, &statistics, &channels, &options).unwrap();
+    for channel in &channels {
+        let of = |ocean: &Ocean| {
+            let constants = &ocean.channels[channel].constants;
+            (constants.mean, constants.std)
+        };
+        let (right, found) = (of(&published), of(&ocean));
+        assert!((right.0 - found.0).abs() <= 1e-6 * right.1, "{channel}");
+        assert!((right.1 / found.1 - 1.0).abs() < 1e-6, "{channel}");
     }
 }

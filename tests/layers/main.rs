@@ -67,6 +67,8 @@ const TABLE: &[Row] = &[
     row("derive", &["error", "ocean", "order", "host"], &[]),
     // From paths to data sets.
     row("open", &["error", "options", "ocean", "order", "prepare", "dataset", "store", "derive"], &[]),
+    // Stores looked at as a whole.
+    row("survey", &["error", "sync", "options", "threads", "ocean", "zarr", "store", "open"], &["multiversion", "rayon"]),
     // Stores written, and all that helps tests of one's own.
     row("synth", &["error", "splitmix", "ocean", "zarr"], &["rayon", "zarrs"]),
     row("testing", &["error", "sync", "ocean", "prepare", "dataset", "host", "device", "zarr"], &["burn", "burn_cubecl", "siphasher"]),

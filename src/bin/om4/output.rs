@@ -11,6 +11,8 @@ use std::io::{self, Write};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Clean,
+    /// A store has something that should be looked at.
+    Findings,
 }
 
 /// Prints a result and a line's end.

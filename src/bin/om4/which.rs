@@ -5,6 +5,21 @@ use burn_om4::{Channel, Om4Paths, Result, Strictness};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
+/// The store that a path is about, and its statistics, whether they are there or not: the path is that of
+/// a folder with `OM4.zarr`, or of a store itself.
+pub(crate) fn paths(dir: &Path) -> Om4Paths {
+    let within = Om4Paths::in_dir(dir);
+    let is_group = |dir: &Path| dir.join("zarr.json").exists() || dir.join(".zgroup").exists();
+    let named = dir.extension().is_some_and(|e| e == "zarr");
+    if within.data.exists() || !(named || is_group(dir)) {
+        return within;
+    }
+    Om4Paths {
+        data: dir.to_owned(),
+        ..Om4Paths::in_dir(dir.parent().unwrap_or(Path::new("")))
+    }
+}
+
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Which {
     /// Folder with OM4.zarr, or that store itself. Its statistics lie beside it.
@@ -15,22 +30,8 @@ pub(crate) struct Which {
 }
 
 impl Which {
-    /// The store and its statistics, whether they are there or not.
     pub(crate) fn paths(&self) -> Om4Paths {
-        let beside = Om4Paths::in_dir(&self.dir);
-        let is_store = |dir: &Path| {
-            let there = |name: &str| dir.join(name).exists();
-            there("zarr.json") || there(".zgroup")
-        };
-        let named = self.dir.extension().is_some_and(|e| e == "zarr");
-        if beside.data.exists() || !(named || is_store(&self.dir)) {
-            return beside;
-        }
-        let beside = Om4Paths::in_dir(self.dir.parent().unwrap_or(Path::new("")));
-        Om4Paths {
-            data: self.dir.clone(),
-            ..beside
-        }
+        paths(&self.dir)
     }
 
     pub(crate) fn strictness(&self) -> Strictness {
@@ -42,8 +43,12 @@ impl Which {
 
     /// Opens the store for these channels, or for all it has.
     pub(crate) fn open(&self, channels: Option<Vec<Channel>>) -> Result<Store> {
-        let mut options = OpenOptions::default().with_strictness(self.strictness());
+        let mut options = self.options();
         options.channels = channels;
         Store::open(self.paths().data, &options)
+    }
+
+    pub(crate) fn options(&self) -> OpenOptions {
+        OpenOptions::default().with_strictness(self.strictness())
     }
 }
