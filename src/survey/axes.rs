@@ -7,7 +7,7 @@ use crate::store::axes::LEVEL_NAMES;
 use crate::store::om4_store::Store;
 use crate::store::opening::Opening;
 use crate::survey::finding::{Finding, FindingKind, Severity};
-use crate::zarr::metadata::ZarrGroup;
+use crate::zarr::group::ZarrGroup;
 
 /// A step of time that is much longer than the others.
 pub(super) struct LongStep {
@@ -54,7 +54,9 @@ pub(super) fn check_levels(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut levels = None;
-    if let Some(meta) = group.first_of(&LEVEL_NAMES).filter(|m| m.shape.len() == 1) {
+    // One that cannot be used was found before.
+    let meta = group.first_of(&LEVEL_NAMES).ok().flatten();
+    if let Some(meta) = meta.filter(|m| m.shape.len() == 1) {
         let name = &meta.name;
         let finding = |severity, message: String| {
             Finding::new(severity, FindingKind::Levels, store.path(), message).array(name)

@@ -5,32 +5,23 @@ use crate::ocean::channel::Channel;
 use crate::open::Om4Paths;
 use crate::options::Strictness;
 use crate::store::array_names::{Levels, resolve};
-use crate::store::axes::{Axis, axes_of};
+use crate::store::axes::{Axis, LEVEL_NAMES, axes_of};
 use crate::store::masks::{WetMasks, is_mask};
 use crate::store::om4_store::Store;
 use crate::store::open::read_time;
 use crate::store::opening::Opening;
 use crate::store::options::OpenOptions;
 use crate::survey::finding::{Finding, FindingKind, Severity, condense};
-use crate::survey::planes::{Seen, Unit, look, units};
+use crate::survey::planes::{Depth, Seen, Unit, is_hole, look, units};
 use crate::survey::resume::{Progress, finished};
 use crate::survey::tables::{check_statistics, consolidated, is_absent};
 use crate::survey::{axes, files};
-use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::metadata::ArrayMeta;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-
-/// How much of the values is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Depth {
-    /// Some rows of every array: the first, the last, six between.
-    #[default]
-    Sample,
-    /// All of them; and the statistics are compared with those of the data.
-    Full,
-}
 
 /// What is examined, and how.
 ///
@@ -38,6 +29,7 @@ pub enum Depth {
 /// not open is a finding, and the rest is looked at nevertheless.
 pub struct Examination<'a> {
     paths: Om4Paths,
+    options: OpenOptions,
     depth: Depth,
     state: Option<PathBuf>,
     progress: &'a (dyn Fn(usize, usize) + Sync),
@@ -75,10 +67,18 @@ impl<'a> Examination<'a> {
     pub fn new(paths: &Om4Paths) -> Self {
         Self {
             paths: paths.clone(),
+            options: OpenOptions::default(),
             depth: Depth::Sample,
             state: None,
             progress: &|_, _| {},
         }
+    }
+
+    /// Opens the store in another way: by another name of its time axis, say. How strict, and which
+    /// channels, is the examination's own choice.
+    pub fn with_options(mut self, options: OpenOptions) -> Self {
+        self.options = options;
+        self
     }
 
     /// Looks at more or less of the values.
@@ -116,7 +116,7 @@ impl<'a> Examination<'a> {
             channels: 0,
             planes: 0,
         };
-        let group = match ZarrGroup::open(data) {
+        let group = match ZarrGroup::open(data, self.options.limits) {
             Ok(group) => group,
             Err(e) => {
                 examined
@@ -128,8 +128,17 @@ impl<'a> Examination<'a> {
         let mut findings = Vec::new();
         let said = group.warnings.iter();
         findings.extend(said.filter_map(|warning| consolidated(data, warning)));
-        if is_masks_alone(&group) {
-            let options = OpenOptions::default();
+        findings.extend(group.unusable.values().map(|e| {
+            let finding = Finding::of(e, data, kind_of(e));
+            let severity = Severity::Warning;
+            Finding {
+                severity,
+                ..finding
+            }
+        }));
+        let time = self.options.time();
+        if is_masks_alone(&group, time) {
+            let options = self.strict();
             let masks = WetMasks::read(&group, None, &options).err();
             findings.extend(masks.map(|e| Finding::of(&e, data, FindingKind::Mask)));
             findings.extend(files::check_files(&group, None, &|_| {})?);
@@ -149,16 +158,21 @@ impl<'a> Examination<'a> {
         }
         if let Some(store) = &store {
             let said = store.warnings().iter();
-            let others = said.filter(|warning| consolidated(data, warning).is_none());
+            let others = said.filter(|warning| {
+                consolidated(data, warning).is_none() && !warning.contains(" is not used: ")
+            });
             findings.extend(
                 others.map(|w| Finding::new(Severity::Note, FindingKind::Metadata, data, w)),
             );
             findings.extend(axes::check_gaps(store));
-            let options = lenient();
+            let options = self.lenient();
             let mut opening = Opening::new(&group, &options);
             findings.extend(axes::check_levels(&group, &mut opening, store));
             let seen = self.look(&group, store)?;
-            findings.extend(seen.findings.iter().cloned());
+            let known: HashSet<_> = findings.iter().filter_map(file_defect).collect();
+            let unexplained = seen.findings.iter().filter(|f| !is_hole(store, f, &known));
+            let unexplained: Vec<Finding> = unexplained.cloned().collect();
+            findings.extend(unexplained);
             findings.extend(seen.constants(store));
             let full = (self.depth == Depth::Full).then_some(&seen);
             findings.extend(check_statistics(&self.paths, store, full));
@@ -172,30 +186,45 @@ impl<'a> Examination<'a> {
         Ok(examined)
     }
 
+    fn strict(&self) -> OpenOptions {
+        let mut options = self.options.clone().with_strictness(Strictness::Strict);
+        options.channels = None;
+        options
+    }
+
+    fn lenient(&self) -> OpenOptions {
+        self.strict().with_strictness(Strictness::Lenient)
+    }
+
     /// Opens as much of a store as opens.
     fn open(&self, group: &ZarrGroup, findings: &mut Vec<Finding>) -> Option<Store> {
         let data = &self.paths.data;
-        let options = lenient();
+        let options = self.lenient();
         let mut opening = Opening::new(group, &options);
         let time = read_time(&mut opening);
         if let Some(finding) = axes::time_finding(group, time) {
             findings.push(finding);
             return None;
         }
+        let time_name = self.options.time();
         let mut note = |e: &Error| {
             // Chunks are looked for one by one.
             if e.kind() != ErrorKind::MissingChunk {
-                findings.push(Finding::of(e, data, FindingKind::Metadata));
+                findings.push(Finding::of(e, data, kind_of(e)));
             }
         };
-        let strictly = Store::open(data, &OpenOptions::default());
+        let strictly = Store::open(data, &self.strict());
         let _ = strictly.as_ref().map_err(&mut note);
         if let Ok(store) = Store::open(data, &options) {
             return Some(store);
         }
         let mut good: Vec<Channel> = Vec::new();
-        for meta in group.arrays.values().filter(|meta| holds_planes(meta)) {
-            let levels = axes_of(meta)
+        for meta in group
+            .arrays
+            .values()
+            .filter(|meta| holds_planes(meta, time_name))
+        {
+            let levels = axes_of(meta, time_name)
                 .and_then(|axes| axes.iter().position(|a| *a == Axis::Level))
                 .map_or(Levels::Single, |axis| Levels::Levels(meta.shape[axis]));
             let opened = resolve(group, meta, levels).and_then(|channels| {
@@ -224,7 +253,7 @@ impl<'a> Examination<'a> {
         let Om4Paths { means, stds, .. } = &self.paths;
         let mut groups = Vec::new();
         for path in [means, stds].into_iter().filter(|path| !is_absent(path)) {
-            match ZarrGroup::open(path) {
+            match ZarrGroup::open(path, self.options.limits) {
                 Ok(group) => {
                     let said = group.warnings.iter();
                     findings.extend(said.filter_map(|warning| consolidated(path, warning)));
@@ -261,22 +290,37 @@ impl<'a> Examination<'a> {
     }
 }
 
-fn lenient() -> OpenOptions {
-    OpenOptions::default().with_strictness(Strictness::Lenient)
+/// What a failure of opening is about, by the array that it names.
+fn kind_of(e: &Error) -> FindingKind {
+    match e.array_name() {
+        Some(name) if LEVEL_NAMES.contains(&name) => FindingKind::Levels,
+        Some(name) if is_mask(name) => FindingKind::Mask,
+        _ => FindingKind::Metadata,
+    }
 }
 
 /// Whether a group has masks and no fields, as is published for other uses.
-fn is_masks_alone(group: &ZarrGroup) -> bool {
+fn is_masks_alone(group: &ZarrGroup, time: &str) -> bool {
     let mut arrays = group.arrays.values();
-    arrays.any(|meta| is_mask(&meta.name)) && !group.arrays.values().any(holds_planes)
+    let fields = group.arrays.values().any(|meta| holds_planes(meta, time));
+    arrays.any(|meta| is_mask(&meta.name)) && !fields && group.unusable.is_empty()
 }
 
-fn holds_planes(meta: &ArrayMeta) -> bool {
-    let time = meta
-        .dims
-        .as_ref()
-        .is_none_or(|dims| dims.iter().any(|d| d == "time"));
+fn holds_planes(meta: &ArrayMeta, time: &str) -> bool {
+    let dims = meta.dims.as_ref();
+    let time = dims.is_none_or(|dims| dims.iter().any(|d| d == time));
     meta.shape.len() > 2 && time && !is_mask(&meta.name)
+}
+
+/// The array and the key within it of a chunk that cannot be read as it should.
+fn file_defect(finding: &Finding) -> Option<(String, String)> {
+    use FindingKind::{MissingChunk, Size, Unreadable};
+    let is_file = matches!(finding.kind, MissingChunk | Size | Unreadable);
+    let (array, chunk) = (finding.array.as_ref()?, finding.chunk.as_ref()?);
+    let rest = chunk
+        .strip_prefix(array)
+        .and_then(|rest| rest.strip_prefix('/'));
+    is_file.then(|| (array.clone(), rest.unwrap_or(chunk).to_owned()))
 }
 
 /// What a chunk's listing says and what reading it says are one defect: the listing comes first.
@@ -284,22 +328,19 @@ fn one_for_each_chunk(findings: Vec<Finding>) -> Vec<Finding> {
     let mut listed = HashSet::new();
     let mut kept = Vec::new();
     for finding in findings {
-        if let Some(chunk) = &finding.chunk {
+        let place = finding.chunk.as_ref().map(|chunk| {
             let array = finding.array.clone().unwrap_or_default();
             let rest = chunk
                 .strip_prefix(&array)
                 .and_then(|rest| rest.strip_prefix('/'));
-            let place = (
-                finding.store.clone(),
-                array.clone(),
-                rest.unwrap_or(chunk).to_owned(),
-            );
-            use FindingKind::{MissingChunk, Size, Unreadable};
-            match finding.kind {
-                _ if listed.contains(&place) => continue,
-                MissingChunk | Size | Unreadable => listed.insert(place),
-                _ => false,
-            };
+            let key = rest.unwrap_or(chunk).to_owned();
+            (finding.store.clone(), array, key)
+        });
+        if place.as_ref().is_some_and(|place| listed.contains(place)) {
+            continue;
+        }
+        if let (Some(place), Some(_)) = (place, file_defect(&finding)) {
+            listed.insert(place);
         }
         kept.push(finding);
     }

@@ -2,14 +2,15 @@
 
 use crate::error::Result;
 use crate::ocean::plane::PlaneSource;
-use crate::store::axes::{LEVEL_NAMES, TIME_NAMES, X_NAMES, Y_NAMES};
+use crate::store::axes::{LEVEL_NAMES, X_NAMES, Y_NAMES};
 use crate::store::masks::is_mask;
 use crate::store::om4_store::Store;
 use crate::store::plane_array::PlaneArray;
 use crate::survey::finding::{Finding, FindingKind, Severity};
 use crate::survey::listing::Listing;
 use crate::threads;
-use crate::zarr::metadata::{ArrayMeta, ZarrGroup};
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::metadata::ArrayMeta;
 use rayon::prelude::*;
 
 /// Compares the files of every array of a group with its metadata. `store` is the group opened, as far as
@@ -66,9 +67,9 @@ fn check_array(group: &ZarrGroup, meta: &ArrayMeta, store: Option<&Store>) -> Ve
         ));
     }
     for (key, size) in &listing.sizes {
-        let message = match size {
-            0 => "the file is empty".to_owned(),
-            size => format!("the file has {size} bytes, which is not what the chunk has"),
+        let message = match (size, listing.exact) {
+            (size, Some(exact)) => format!("the file has {size} bytes, a chunk {exact}"),
+            _ => "the file is empty".to_owned(),
         };
         findings.push(finding(Severity::Error, FindingKind::Size, key, message));
     }
@@ -97,11 +98,10 @@ fn is_chunk_key(key: &str) -> bool {
 fn is_used(meta: &ArrayMeta, store: Option<&Store>) -> bool {
     let Some(store) = store else { return true };
     let coordinates = [
-        &TIME_NAMES[..],
-        &LEVEL_NAMES,
+        &LEVEL_NAMES[..],
         &Y_NAMES,
         &X_NAMES,
-        &["lat", "lon", "geolat", "geolon", "areacello"],
+        &["time", "lat", "lon", "geolat", "geolon", "areacello"],
     ];
     let name = meta.name.as_str();
     let planes = store.arrays.iter().any(|array| array.layout.name == name);

@@ -10,7 +10,9 @@ use crate::store::options::OpenOptions;
 use crate::survey::axes::long_steps;
 use crate::survey::listing::Listing;
 use crate::survey::tables::is_absent;
-use crate::zarr::metadata::{ArrayMeta, ZarrFormat, ZarrGroup};
+use crate::zarr::format::ZarrFormat;
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::metadata::ArrayMeta;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -81,7 +83,7 @@ pub struct VariableSummary {
     pub levels: Vec<usize>,
     /// Its unit, where the store says.
     pub unit: Option<String>,
-    /// Its name in words, where the store has one.
+    /// Its name in words, where the store has one for all its levels.
     pub long_name: Option<String>,
 }
 
@@ -124,7 +126,7 @@ impl Inspection {
     /// As [`Store::open`]; a folder that cannot be listed.
     pub fn of(paths: &Om4Paths, options: &OpenOptions) -> Result<Self> {
         let store = Store::open(&paths.data, options)?;
-        let group = ZarrGroup::open(&paths.data)?;
+        let group = ZarrGroup::open(&paths.data, options.limits)?;
         let arrays: Vec<ArraySummary> = group
             .arrays
             .values()
@@ -240,6 +242,9 @@ fn variables(store: &Store) -> Vec<VariableSummary> {
             long_name: store.long_name(channel).map(str::to_owned),
         });
         variable.levels.extend(channel.level());
+        if variable.long_name.as_deref() != store.long_name(channel) {
+            variable.long_name = None;
+        }
     }
     by_name.into_values().collect()
 }

@@ -2,7 +2,9 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::zarr::array::ZarrArray;
-use crate::zarr::metadata::{ArrayMeta, ZarrFormat, ZarrGroup};
+use crate::zarr::format::ZarrFormat;
+use crate::zarr::group::ZarrGroup;
+use crate::zarr::metadata::ArrayMeta;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
@@ -26,7 +28,9 @@ pub(super) struct Listing {
     pub stray: Vec<String>,
     /// Chunks that are no ordinary file, or cannot be looked at, and why.
     pub odd: Vec<(String, String)>,
-    /// Chunks that are empty, or of another size than an unencoded chunk has.
+    /// Bytes of every chunk, where nothing encodes them.
+    pub exact: Option<u64>,
+    /// Chunks that are empty, or of another size than that, and their size.
     pub sizes: Vec<(String, u64)>,
 }
 
@@ -61,6 +65,7 @@ impl Listing {
         let exact = unencoded_size(group.format, meta);
         let mut listing = Self {
             chunks,
+            exact,
             ..Self::default()
         };
         let mut key = String::new();

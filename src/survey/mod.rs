@@ -34,8 +34,9 @@ mod resume;
 mod tables;
 
 pub use compute::{ComputedStatistics, compute_statistics};
-pub use examination::{Depth, Examination, Examined};
+pub use examination::{Examination, Examined};
 pub use finding::{Finding, FindingKind, Severity};
 pub use inspection::{ArraySummary, Gap, Inspection, MaskSummary, VariableSummary};
 pub use moments::Moments;
+pub use planes::Depth;
 pub use publish::Overwrite;

@@ -6,15 +6,24 @@ use crate::ocean::mask::WetMask;
 use crate::ocean::plane::{PlaneRequest, PlaneSource};
 use crate::store::om4_store::Store;
 use crate::survey::blocks::each_plane;
-use crate::survey::examination::Depth;
 use crate::survey::finding::{Finding, FindingKind, Severity};
 use crate::survey::moments::Moments;
 use crate::threads;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// How much of the values is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Depth {
+    /// Some rows of every array: the first, the last, six between.
+    #[default]
+    Sample,
+    /// All of them; and the statistics are compared with those of the data.
+    Full,
+}
 
 /// Ocean values beyond this are no measurement, in any unit that fields of the ocean are stored in.
 const EXTREME: f32 = 1e10;
@@ -214,6 +223,36 @@ impl Seen {
         };
         self.channels.iter().filter_map(constant).collect()
     }
+}
+
+/// Whether a finding about NaN is about a chunk that is not there or cannot be read: `known` are those, by
+/// array and key within it.
+pub(super) fn is_hole(store: &Store, finding: &Finding, known: &HashSet<(String, String)>) -> bool {
+    let about_nan = matches!(finding.kind, FindingKind::NanInOcean | FindingKind::Mask);
+    let (Some(name), Some(row)) = (&finding.array, finding.row) else {
+        return false;
+    };
+    let position = store.channels().iter().position(|c| c.name() == name);
+    let (true, false, Some(position)) = (about_nan, known.is_empty(), position) else {
+        return false;
+    };
+    let slot = store.slots[position];
+    let array = &store.arrays[slot.array];
+    let name = &array.layout.name;
+    let chunks = |extent: usize, chunk: usize| 0..extent.div_ceil(chunk) as u64;
+    let shape = store.shape();
+    let (time, level) = (row / array.chunk.time, slot.level / array.chunk.level);
+    let mut key = String::new();
+    chunks(shape.ny, array.chunk.y).any(|y| {
+        chunks(shape.nx, array.chunk.x).any(|x| {
+            array.write_key([time as u64, level as u64, y, x], &mut key);
+            let within = key
+                .strip_prefix(name.as_str())
+                .and_then(|rest| rest.strip_prefix('/'));
+            let within = within.unwrap_or(&key).to_owned();
+            known.contains(&(name.clone(), within))
+        })
+    })
 }
 
 fn plane_findings(store: &Store, channel: &Channel, row: usize, look: &Look) -> Vec<Finding> {

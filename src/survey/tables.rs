@@ -92,7 +92,7 @@ fn disagree(stats: &ChannelStats, data: &Moments) -> Option<String> {
 
 /// What a group says about its consolidated metadata. That there is none is no defect.
 pub(super) fn consolidated(store: &Path, warning: &str) -> Option<Finding> {
-    if !warning.contains("consolidated") && !warning.contains("zarr.json") {
+    if !warning.contains("consolidated") && !warning.starts_with("both zarr.json") {
         return None;
     }
     let severity = match warning.starts_with("no consolidated") {

@@ -35,7 +35,7 @@ impl Case {
     }
 }
 
-pub fn all() -> Vec<Case> {
+pub(crate) fn all() -> Vec<Case> {
     let mut cases = chunks();
     cases.extend(files());
     cases.extend(axes());
@@ -125,6 +125,11 @@ fn files() -> Vec<Case> {
             let chunk = chunk(dir);
             fs::remove_file(&chunk).unwrap();
             symlink("nowhere", chunk).unwrap();
+        }, Unreadable, "zos", Chunk("3.0.0")),
+        case("a pipe in a chunk's place", Form::Plain, |dir| {
+            let chunk = chunk(dir);
+            fs::remove_file(&chunk).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(chunk).status().unwrap().success());
         }, Unreadable, "zos", Chunk("3.0.0")),
         case("a socket in a chunk's place", Form::Plain, |dir| {
             let chunk = chunk(dir);

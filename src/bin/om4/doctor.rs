@@ -3,6 +3,7 @@
 use crate::output::{self, Verdict};
 use crate::which::paths;
 use anyhow::Result;
+use burn_om4::store::OpenOptions;
 use burn_om4::survey::{Depth, Examination, Examined, Severity};
 use clap::Args;
 use std::path::PathBuf;
@@ -17,6 +18,9 @@ pub(crate) struct Options {
     /// File that keeps what was seen so far: with it a stopped examination goes on.
     #[arg(long)]
     state: Option<PathBuf>,
+    /// Name of the time axis, where it is not `time`.
+    #[arg(long, value_name = "NAME")]
+    time_name: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -33,7 +37,10 @@ pub(crate) fn run(options: &Options) -> Result<Verdict> {
     } else {
         Depth::Sample
     };
+    let mut opening = OpenOptions::default();
+    opening.time_name = options.time_name.clone();
     let mut examination = Examination::new(&paths(&options.dir))
+        .with_options(opening)
         .with_depth(depth)
         .with_progress(&progress);
     if let Some(state) = &options.state {

@@ -39,13 +39,9 @@ use std::process::ExitCode;
 
 #[derive(Parser)]
 #[command(about = "OM4 stores looked at, checked and measured", version)]
-<<<<<<< HEAD
-#[command(after_help = "Exit codes: 0 all is well, 2 it could not be done.")]
-=======
 #[command(
     after_help = "Exit codes: 0 all is well, 1 the store has findings, 2 it could not be done."
 )]
->>>>>>> 5bd7cb6 (om4 inspect, doctor, stats, synth: a store looked at as a whole)
 struct Options {
     #[command(subcommand)]
     command: Command,

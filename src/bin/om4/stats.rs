@@ -4,8 +4,8 @@ use crate::output::{self, Verdict};
 use crate::which::Which;
 use anyhow::{Context, Result};
 use burn_om4::ocean::PlaneSource;
-use burn_om4::survey::{Overwrite, compute_statistics};
-use burn_om4::{DateRange, parse_channels};
+use burn_om4::survey::{ComputedStatistics, Moments, Overwrite, compute_statistics};
+use burn_om4::{Channel, DateRange, parse_channels};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -76,40 +76,44 @@ pub(crate) fn run(options: &Options) -> Result<Verdict> {
         store.time().label(rows.end - 1),
     );
     if options.json {
-        let of = |(channel, moments): &(burn_om4::Channel, burn_om4::survey::Moments)| {
-            let (mean, std) = (moments.mean(), moments.std());
-            let stats = json!({"mean": mean, "std": std, "values": moments.count()});
-            (channel.name().to_owned(), stats)
-        };
-        let stats: Map<String, Value> = computed.channels.iter().map(of).collect();
         output::print_json(&json!({
             "out": out,
             "rows": [rows.start, rows.end],
             "times": [first, last],
-            "channels": stats,
+            "channels": by_name(&computed),
             "seconds": seconds,
             "warnings": warnings,
         }))?;
     } else {
-        let mut lines = Vec::new();
-        for (channel, moments) in &computed.channels {
-            let (mean, std) = (moments.mean(), moments.std());
-            lines.push(format!(
-                "{:16} mean {mean:15.7e}  std {std:14.7e}",
-                channel.name()
-            ));
-        }
-        lines.push(format!(
-            "{}: {} channels, {} rows from {first} to {last}; {planes} planes in {seconds:.1} s, {}/s",
+        let (channels, rows) = (channels.len(), rows.len());
+        let rate = output::bytes(bytes / seconds);
+        output::print(&lines(&computed))?;
+        output::print(&format!(
+            "{}: {channels} channels, {rows} rows from {first} to {last}; {planes} planes in \
+             {seconds:.1} s, {rate}/s",
             out.display(),
-            channels.len(),
-            rows.len(),
-            output::bytes(bytes / seconds),
-        ));
-        output::print(&lines.join("\n"))?;
+        ))?;
     }
     Ok(match computed.can_normalise() {
         true => Verdict::Clean,
         false => Verdict::Findings,
     })
+}
+
+fn by_name(computed: &ComputedStatistics) -> Map<String, Value> {
+    let of = |(channel, moments): &(Channel, Moments)| {
+        let (mean, std) = (moments.mean(), moments.std());
+        let stats = json!({"mean": mean, "std": std, "values": moments.count()});
+        (channel.name().to_owned(), stats)
+    };
+    computed.channels.iter().map(of).collect()
+}
+
+fn lines(computed: &ComputedStatistics) -> String {
+    let line = |(channel, moments): &(Channel, Moments)| {
+        let (mean, std) = (moments.mean(), moments.std());
+        format!("{:16} mean {mean:15.7e}  std {std:14.7e}", channel.name())
+    };
+    let lines: Vec<String> = computed.channels.iter().map(line).collect();
+    lines.join("\n")
 }

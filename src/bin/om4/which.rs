@@ -27,6 +27,9 @@ pub(crate) struct Which {
     /// Read missing chunks as fill value, and say so, where it is an error otherwise.
     #[arg(long)]
     pub lenient: bool,
+    /// Name of the time axis, where it is not `time`.
+    #[arg(long, value_name = "NAME")]
+    pub time_name: Option<String>,
 }
 
 impl Which {
@@ -49,6 +52,8 @@ impl Which {
     }
 
     pub(crate) fn options(&self) -> OpenOptions {
-        OpenOptions::default().with_strictness(self.strictness())
+        let mut options = OpenOptions::default().with_strictness(self.strictness());
+        options.time_name = self.time_name.clone();
+        options
     }
 }
