@@ -130,8 +130,7 @@ fn judge_missing(meta: &ArrayMeta, indices: &[u64], store: Option<&Store>) -> (S
             ),
         };
     };
-    let missing = array.fill.is_nan() || array.marks.contains(&array.fill);
-    if missing && is_dry(store, array, indices) {
+    if array.leaves_out_missing && is_dry(store, array, indices) {
         return (Severity::Note, "not there: all land".to_owned());
     }
     let message = "not there, with ocean in it: an interrupted copy, or a writer that leaves out chunks \

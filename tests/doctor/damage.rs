@@ -209,6 +209,10 @@ fn values() -> Vec<Case> {
             let land: Vec<u8> = [1f32; 6 * 12].iter().flat_map(|v| v.to_le_bytes()).collect();
             fs::write(data(dir).join("so_1/3.0.0"), land).unwrap();
         }, Mask, "so_1", Row(3)),
+        case("a mask of other numbers", Form::Plain, |dir| {
+            let twos: Vec<u8> = mask(dir, 0).iter().map(|wet| wet * 2).collect();
+            fs::write(data(dir).join("mask_0/0.0"), twos).unwrap();
+        }, Mask, "mask_0", Array),
         case("a mask that is not there", Form::Plain, |dir| {
             fs::remove_dir_all(data(dir).join("mask_1")).unwrap();
         }, Mask, "thetao_1", Array).and(&[NanInOcean, Statistics]),
