@@ -158,6 +158,27 @@ fn every_store_reads_as_it_should_or_says_why_not() {
 }
 
 #[test]
+fn a_boundary_takes_the_mask_of_the_surface_whatever_its_name() {
+    let Some(input) = unpack("e02_boundary_with_digits") else {
+        return;
+    };
+    let paths = Om4Paths::in_dir(&input.root);
+    let channels = |names: &str| burn_om4::parse_channels(names).unwrap();
+    let options = DatasetOptions::new(channels("thetao_1, zos"), channels("u_10"));
+    let dataset = OceanDataset::open(&paths, &options).unwrap();
+    let right = Right::read(&input.root);
+    let context = dataset.context(0);
+    assert_eq!(
+        context.boundary_constants(0).wet.as_slice(),
+        right.masks[&0]
+    );
+    // As a prognostic channel it would have to have one of its own.
+    let options = DatasetOptions::new(channels("thetao_1, u_10"), channels("u_10"));
+    let e = OceanDataset::open(&paths, &options).err().unwrap();
+    assert!(e.to_string().contains("expected mask_10"), "{e}");
+}
+
+#[test]
 fn the_table_is_in_order() {
     assert!(TABLE.is_sorted_by(|a, b| a.folder < b.folder));
 }

@@ -3,6 +3,7 @@
 mod faults;
 mod forms;
 mod published;
+mod types;
 
 use burn_om4::store::{OpenOptions, Store};
 use om4_test_support::shared;
