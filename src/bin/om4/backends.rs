@@ -160,7 +160,8 @@ fn one_round(name: &str, options: &Options) -> Result<Round> {
         .into_iter()
         .flat_map(|b| case.files(&dir, b))
         .collect();
-    let mut memory = vec![0f32; BLOCK * channels.len() * NY * NX];
+    let mut memory = crate::memory::warm(BLOCK * channels.len() * NY * NX)?;
+    let memory = memory.as_mut_slice();
     let mut round = Round {
         planes: (case.rows / BLOCK * BLOCK * channels.len()) as u64,
         chunks: 0,
@@ -172,18 +173,18 @@ fn one_round(name: &str, options: &Options) -> Result<Round> {
     for (_, store) in &stores {
         let mut total = 0u64;
         let mut add = |block: &[f32]| total = total.wrapping_add(sum(block));
-        round.chunks = read(&case, store, &channels, &mut memory, &mut add)?;
+        round.chunks = read(&case, store, &channels, memory, &mut add)?;
         sums.push(total);
     }
     ensure!(sums.iter().all(|s| *s == sums[0]), "other values");
     for (io, store) in &stores {
         if *io == ReadMethod::Direct {
             // What it reads is not in the cache because of it, and must not be left there either.
-            read(&case, store, &channels, &mut memory, &mut |_| ())?;
+            read(&case, store, &channels, memory, &mut |_| ())?;
         }
         let (done, mut cost) = measure(|| -> Result<()> {
             for _ in 0..WARM {
-                read(&case, store, &channels, &mut memory, &mut |_| ())?;
+                read(&case, store, &channels, memory, &mut |_| ())?;
             }
             Ok(())
         });
@@ -195,7 +196,7 @@ fn one_round(name: &str, options: &Options) -> Result<Round> {
     if options.cold {
         for (io, store) in &stores {
             forget_all(&files)?;
-            let (done, cost) = measure(|| read(&case, store, &channels, &mut memory, &mut |_| ()));
+            let (done, cost) = measure(|| read(&case, store, &channels, memory, &mut |_| ()));
             done?;
             round.cold.insert(io.to_string(), cost);
         }

@@ -6,11 +6,12 @@
 
 use crate::limit::Limit;
 use crate::loaders::{Loaders, Passed};
+use crate::memory::warm;
 use crate::meter::{Cost, measure, peak_memory};
 use crate::stores::{Case, NX, NY, SHARD};
 use crate::zarrs_alone::Zarrs;
 use anyhow::{Context, Result, bail, ensure};
-use burn_om4::host::{HostPlanes, HostPoolState};
+use burn_om4::host::{HostLease, HostPlanes, HostPoolState};
 use burn_om4::ocean::{PlaneRequest, PlaneSource, ReadCounts};
 use burn_om4::store::{OpenOptions, Store, reader_threads};
 use clap::{Args, ValueEnum};
@@ -183,24 +184,24 @@ trait ReadPlanes {
 struct Planes<R> {
     reads: R,
     blocks: usize,
-    memory: Vec<f32>,
+    memory: HostLease,
 }
 
 impl<R: ReadPlanes> Work for Planes<R> {
     fn turn(&mut self) -> Result<()> {
-        (0..self.blocks).try_for_each(|b| self.reads.read(b, &mut self.memory))
+        (0..self.blocks).try_for_each(|b| self.reads.read(b, self.memory.as_mut_slice()))
     }
 }
 
 fn planes<R: ReadPlanes + 'static>(mut reads: R, case: &Case) -> Result<(Box<dyn Work>, Ready)> {
     let per_row: usize = case.arrays().iter().map(|(_, levels)| levels).sum();
     let blocks = blocks(case.rows).len();
-    let mut memory = vec![0f32; BLOCK * per_row * NY * NX];
+    let mut memory = warm(BLOCK * per_row * NY * NX)?;
     let mut total = 0u64;
     // Sharded stores hold a shard's planes in another order; the sum does not mind.
     for block in 0..blocks {
-        reads.read(block, &mut memory)?;
-        total = total.wrapping_add(sum(&memory));
+        reads.read(block, memory.as_mut_slice())?;
+        total = total.wrapping_add(sum(memory.as_mut_slice()));
     }
     let mut ready = Ready {
         planes: (blocks * BLOCK * per_row) as u64,
@@ -228,7 +229,7 @@ impl AsLimit {
         let files: Vec<_> = blocks.iter().map(|b| case.files(dir, b.clone())).collect();
         let longest = files.iter().flatten().map(|f| f.planes).max();
         Ok(Self {
-            limit: Limit::new(reader_threads()?, longest.unwrap_or(0)),
+            limit: Limit::new(reader_threads()?, longest.unwrap_or(0))?,
             case: *case,
             files,
         })

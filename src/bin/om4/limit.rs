@@ -1,7 +1,9 @@
 //! The limit: the same files, read and decoded by the C libraries alone, into warm memory.
 
+use crate::memory::warm;
 use crate::stores::{ChunkFile, Compression, PLANE_BYTES};
 use anyhow::{Context, Result, ensure};
+use burn_om4::host::HostLease;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
@@ -26,7 +28,7 @@ impl Decoder {
 
 /// What a thread keeps.
 struct Worker {
-    encoded: Vec<u8>,
+    encoded: HostLease,
     zstd: zstd::zstd_safe::DCtx<'static>,
 }
 
@@ -37,14 +39,19 @@ pub(crate) struct Limit {
 
 impl Limit {
     /// `longest` is the number of planes in a file.
-    pub(crate) fn new(threads: usize, longest: usize) -> Self {
-        let worker = || Worker {
-            encoded: vec![0; longest * PLANE_BYTES * 2],
-            zstd: zstd::zstd_safe::DCtx::create(),
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn new(threads: usize, longest: usize) -> Result<Self> {
+        let worker = |_| -> Result<Mutex<Worker>> {
+            Ok(Mutex::new(Worker {
+                encoded: warm(longest * PLANE_BYTES / 2)?,
+                zstd: zstd::zstd_safe::DCtx::create(),
+            }))
         };
-        Self {
-            workers: (0..threads).map(|_| Mutex::new(worker())).collect(),
-        }
+        Ok(Self {
+            workers: (0..threads).map(worker).collect::<Result<_>>()?,
+        })
     }
 
     /// Reads every file into `memory`.
@@ -101,7 +108,7 @@ impl Worker {
                 match Decoder::of(compression) {
                     None => file.read_exact_at(out, offset)?,
                     Some(decoder) => {
-                        file.read_exact_at(&mut self.encoded[..n], offset)?;
+                        file.read_exact_at(&mut self.encoded()[..n], offset)?;
                         self.decode(n, decoder, out)?;
                     }
                 }
@@ -114,18 +121,25 @@ impl Worker {
                 ensure!(n == out.len(), "{n} bytes");
             }
             Some(decoder) => {
-                let n = file.read_at(&mut self.encoded, 0)?;
+                let n = file.read_at(self.encoded(), 0)?;
                 self.decode(n, decoder, out)?;
             }
         }
         Ok(())
     }
 
+    /// Room for an encoded chunk, twice as large as a decoded one.
+    fn encoded(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(self.encoded.as_mut_slice())
+    }
+
     fn decode(&mut self, n: usize, decoder: Decoder, out: &mut [u8]) -> Result<()> {
-        let encoded = &self.encoded[..n];
+        let Self { encoded, zstd } = self;
+        let encoded: &[u8] = bytemuck::cast_slice(encoded.as_mut_slice());
+        let encoded = &encoded[..n];
         match decoder {
             Decoder::Zstd => {
-                let written = self.zstd.decompress(out, encoded);
+                let written = zstd.decompress(out, encoded);
                 let written = written.map_err(|code| anyhow::anyhow!("zstd error {code}"))?;
                 ensure!(written == out.len(), "{written} bytes");
             }

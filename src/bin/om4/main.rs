@@ -23,6 +23,7 @@ mod dump;
 mod inspect;
 mod limit;
 mod loaders;
+mod memory;
 mod meter;
 mod output;
 mod plan;
