@@ -4,11 +4,12 @@ use crate::options::{Channels, Options};
 use anyhow::{Context, Result, bail, ensure};
 use burn::tensor::Device;
 use burn_om4::{
-    Channel, DatasetOptions, DateRange, OceanDataset, OceanLoader, Om4Paths, Order, PRESETS,
-    PrefetchOptions, Strictness, WindowOptions, preset,
+    Channel, DatasetOptions, DateRange, DeriveOptions, OceanDataset, OceanLoader, Om4Paths, Order,
+    PRESETS, PrefetchOptions, Strictness, WindowOptions, preset,
 };
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What to learn: a store, its channels, and its days.
 #[derive(Clone, Debug)]
@@ -71,6 +72,7 @@ impl Task {
             .with_window(window)
             .with_io(options.io)
             .with_strictness(strictness)
+            .with_derive(derive(&options.out))
             .with_max_nan_share(options.max_nan_share);
         if let Some(name) = &options.time_name {
             dataset = dataset.with_time_name(name);
@@ -94,6 +96,18 @@ impl Task {
         let options = self.dataset.clone().with_time(time);
         Ok(OceanDataset::open(&self.paths, &options)?)
     }
+}
+
+/// What is derived is kept in the run's folder; whoever waits for it is told.
+fn derive(out: &Path) -> DeriveOptions {
+    let told = AtomicU64::new(0);
+    let options = DeriveOptions::default().with_cache(out.join("derived"));
+    options.with_progress(move |channel, read, of| {
+        let tenths = 10 * read / of;
+        if told.swap(tenths, Ordering::Relaxed) != tenths {
+            eprintln!("{channel} is derived: {tenths}0 % of the planes it needs are read");
+        }
+    })
 }
 
 /// The first 80 % and the last 20 % of a store's rows.

@@ -1,5 +1,6 @@
 //! Whole runs and their parts, on stores of a few cells.
 
+mod derived;
 mod inputs;
 mod lost;
 mod process;
