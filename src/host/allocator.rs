@@ -182,3 +182,40 @@ unsafe impl HostAllocator for PageLockedMemory {
         AllocationProperty::Pinned
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_memory_is_aligned_and_initialised_and_is_freed_as_it_was_allocated() {
+        // One byte, odd sizes, and where larger pages begin.
+        let sizes = [1, 4095, 4097, 2 * HUGE_PAGE - 1, 2 * HUGE_PAGE];
+        let held = sizes.map(|bytes| (OrdinaryMemory.allocate(bytes).unwrap(), bytes));
+        for (pointer, bytes) in held {
+            let align = if bytes < 2 * HUGE_PAGE {
+                HOST_ALIGN
+            } else {
+                HUGE_PAGE
+            };
+            assert_eq!(pointer.addr().get() % align, 0, "{bytes} bytes");
+            // SAFETY: just allocated, `bytes` long, initialised by contract, and nobody else's.
+            let memory = unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), bytes) };
+            let ends = [0, bytes / 2, bytes - 1];
+            assert!(ends.map(|at| memory[at]).iter().all(|byte| *byte == 0));
+            for at in ends {
+                memory[at] = 255;
+            }
+        }
+        for (pointer, bytes) in held {
+            // SAFETY: it came from `allocate(bytes)` and is used no more.
+            unsafe { OrdinaryMemory.free(pointer, bytes) }
+        }
+    }
+
+    #[test]
+    fn more_than_there_can_be_is_an_error() {
+        let e = OrdinaryMemory.allocate(usize::MAX).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Config);
+    }
+}

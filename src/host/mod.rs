@@ -4,6 +4,8 @@ pub(crate) mod allocator;
 pub(crate) mod batch;
 pub(crate) mod carry;
 pub(crate) mod claims;
+#[cfg(test)]
+mod controller_tests;
 mod freeing;
 pub(crate) mod leases;
 pub(crate) mod planes;
@@ -14,6 +16,8 @@ mod pool_options;
 pub(crate) mod promise;
 pub(crate) mod sink;
 pub(crate) mod slots;
+#[cfg(test)]
+mod slots_tests;
 pub(crate) mod tensors;
 
 #[cfg(feature = "cuda")]

@@ -53,11 +53,7 @@ impl Mapping {
 
     /// `length` bytes from `offset` on, where they lie.
     pub(super) fn bytes_at(&self, offset: u64, length: usize) -> io::Result<&[u8]> {
-        let start = usize::try_from(offset).ok();
-        let end = start.and_then(|start| start.checked_add(length));
-        let range = start.zip(end).map(|(start, end)| start..end);
-        let bytes = range.and_then(|range| self.bytes().get(range));
-        let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = part(self.bytes(), offset, length)?;
         #[cfg(target_os = "linux")]
         if let Some(map) = self.map.as_ref().filter(|_| length > 0) {
             // Asked for at once, and mapped by one system call instead of a page fault for every
@@ -69,6 +65,15 @@ impl Mapping {
         }
         Ok(bytes)
     }
+}
+
+/// Bytes that a mapping has: beyond its end a page may be mapped, and reading further ends the process.
+fn part(bytes: &[u8], offset: u64, length: usize) -> io::Result<&[u8]> {
+    let start = usize::try_from(offset).ok();
+    let end = start.and_then(|start| start.checked_add(length));
+    let range = start.zip(end).map(|(start, end)| start..end);
+    let part = range.and_then(|range| bytes.get(range));
+    part.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 fn map(file: &File, length: usize, wanted: Wanted) -> io::Result<Mmap> {
@@ -88,4 +93,22 @@ fn map(file: &File, length: usize, wanted: Wanted) -> io::Result<Mmap> {
         let _ = map.advise(Advice::Random);
     }
     Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Miri maps no files, so it sees what is done with the bytes alone.
+    #[test]
+    fn a_part_lies_inside_or_is_an_early_end() {
+        let bytes: Vec<u8> = (0..10).collect();
+        assert_eq!(part(&bytes, 2, 3).unwrap(), [2, 3, 4]);
+        assert_eq!(part(&bytes, 0, 10).unwrap(), bytes);
+        assert_eq!(part(&bytes, 10, 0).unwrap(), [0; 0]);
+        for (offset, length) in [(0, 11), (10, 1), (11, 0), (u64::MAX, 1), (1, usize::MAX)] {
+            let e = part(&bytes, offset, length).unwrap_err();
+            assert_eq!(e.kind(), io::ErrorKind::UnexpectedEof, "{offset}, {length}");
+        }
+    }
 }
