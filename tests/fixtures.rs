@@ -147,7 +147,8 @@ fn every_case_equals_the_original_by_every_way_of_reading() {
     let mut compared = 0;
     let all = methods(&root.join("stores/A/flat_v2_none/OM4.zarr"));
     // The default has a test of its own.
-    for io in all.into_iter().filter(|io| *io != ReadMethod::default()) {
+    let others = all.iter().filter(|io| **io != ReadMethod::default());
+    for &io in others {
         for golden in &cases {
             for store in 0..golden.case.stores.len() {
                 compare(golden, &root, store, io);
@@ -155,7 +156,10 @@ fn every_case_equals_the_original_by_every_way_of_reading() {
             }
         }
     }
-    assert!(compared >= 90, "only {compared} batches compared");
+    // Mapping is never refused; of the others `methods` believes what it could not do either.
+    let batches: usize = cases.iter().map(|g| g.case.stores.len()).sum();
+    assert!(all.contains(&ReadMethod::Mmap) && batches >= 90);
+    assert_eq!(compared, (all.len() - 1) * batches);
 }
 
 /// The device lane against the CPU path, which equals the original. Vulkan allows a division 2.5 ulp;

@@ -213,8 +213,7 @@ fn narrow_types_are_rounded_after_normalising_and_stay_finite() {
             assert_eq!(label.dtype(), DType::from(precision.dtype()));
             label.into_data().iter::<f32>().collect::<Vec<f32>>()
         };
-        if !device.supports_dtype(precision.dtype()) {
-            eprintln!("skipped: this device lacks {precision:?}");
+        if om4_test_support::lacks(&device, precision) {
             continue;
         }
         let (cpu, found) = (on(&Device::flex()), on(&device));

@@ -119,8 +119,7 @@ fn what_the_readers_round_arrives_bit_for_bit() {
         assert!(nan > 0, "the data has NaN in the ocean");
         let (_, raw_bytes, _) = on(&device, auto, Precision::F32, Transfer::Raw);
         for precision in [Precision::F32, Precision::Bf16, Precision::F16] {
-            if !device.supports_dtype(precision.dtype()) {
-                eprintln!("skipped: this device lacks {precision:?}");
+            if om4_test_support::lacks(&device, precision) {
                 continue;
             }
             for path in [DevicePath::Kernel, DevicePath::Operations] {

@@ -4,6 +4,8 @@ pub mod faults;
 pub mod fixtures;
 pub mod inputs;
 pub mod memory;
+#[cfg(unix)]
+pub mod rights;
 pub mod samplers;
 pub mod soak;
 pub mod stores;
@@ -48,6 +50,21 @@ pub fn vulkan() -> Option<Device> {
             None
         }
     }
+}
+
+/// Whether a device lacks a type. A test skips it with a message; in CI only bfloat16 may be lacking,
+/// which software Vulkan has not.
+pub fn lacks(device: &Device, precision: burn_om4::Precision) -> bool {
+    if device.supports_dtype(precision.dtype()) {
+        return false;
+    }
+    let may = precision == burn_om4::Precision::Bf16;
+    assert!(
+        may || std::env::var_os("CI").is_none(),
+        "this device lacks {precision:?}"
+    );
+    eprintln!("skipped: this device lacks {precision:?}");
+    true
 }
 
 /// The library's own error in a cause chain.
