@@ -14,6 +14,7 @@ chapters! {
     own_store: "../book/src/own-store.md";
     make_a_store: "../book/src/make-a-store.md";
     tool: "../book/src/tool.md";
+    what_can_go_wrong: "../book/src/what-can-go-wrong.md";
     batch: "../book/src/batch.md";
     order: "../book/src/order.md";
     resume: "../book/src/resume.md";
@@ -22,4 +23,5 @@ chapters! {
     faults: "../book/src/faults.md";
     speed: "../book/src/speed.md";
     models: "../book/src/models.md";
+    correctness: "../book/src/correctness.md";
 }
