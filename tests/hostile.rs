@@ -229,6 +229,8 @@ fn documents() -> Vec<Case> {
         })),
         ("a mask of a million levels", METADATA,
             and("wetmask", &["lev", "y", "x"], &[1 << 30, 3, 4], &[1 << 30, 3, 4])),
+        ("a mask of eight million levels, none of them there", METADATA,
+            and("wetmask", &["lev", "y", "x"], &[8 << 20, 3, 4], &[8 << 20, 3, 4])),
         ("an area of 8 EB", METADATA, and("areacello", &["y", "x"], &[1 << 30, 1 << 30], &[1, 1])),
         ("statistics of a million million levels", METADATA, Box::new(|root| {
             let writer = Writer::new(root, true);

@@ -10,6 +10,7 @@ use crate::ocean::channel::Channel;
 use crate::ocean::mask::WetMask;
 use crate::ocean::plane::PlaneShape;
 use crate::options::Strictness;
+use crate::store::array_names::MOST_LEVELS;
 use crate::store::axes::{Axis, axes_of};
 use crate::store::grid::check_plane;
 use crate::store::opening::Opening;
@@ -59,17 +60,28 @@ impl WetMasks {
         };
         let mut levels = BTreeMap::new();
         let mut shape = shape;
+        // Levels whose masks are asked for; of the others, what is wrong is a warning.
+        let wanted = |level: usize| {
+            let channels = options.channels.as_ref();
+            channels.map(|w| level == 0 || w.iter().any(|c| c.mask_level() == level))
+        };
         if group.first_of(&["mask_0"])?.is_some() {
+            for (name, why) in &group.unusable {
+                let level = flat_mask_level(name);
+                if level.is_some_and(|l| wanted(l).unwrap_or(why.kind() == ErrorKind::Io)) {
+                    return Err(why.again());
+                }
+            }
             for meta in group.arrays.values() {
-                if let Some(level) = flat_mask_level(&meta.name) {
-                    let planes = read_planes(&mut opening, meta, &mut shape)?;
-                    if planes.len() != 1 {
-                        return Err(group
-                            .error(ErrorKind::Metadata, &meta.name, "a flat mask has levels")
-                            .expected("(y, x)")
-                            .found(format!("{:?}", meta.shape)));
+                let Some(level) = flat_mask_level(&meta.name) else {
+                    continue;
+                };
+                match read_flat(&mut opening, meta, &mut shape) {
+                    Ok(mask) => drop(levels.insert(level, mask)),
+                    Err(e) if wanted(level) == Some(false) => {
+                        opening.warnings.push(format!("not used: {e}"));
                     }
-                    levels.extend(planes.into_iter().map(|p| (level, p)));
+                    Err(e) => return Err(e),
                 }
             }
         } else if let Some(meta) = group.first_of(&["wetmask"])? {
@@ -127,6 +139,22 @@ impl WetMasks {
             .store(&self.path)
             .expected(format!("mask_{level}, or wetmask with that level"))
             .found(found)
+    }
+}
+
+/// The plane of a mask of one level.
+fn read_flat(
+    opening: &mut Opening<'_>,
+    meta: &ArrayMeta,
+    shape: &mut Option<PlaneShape>,
+) -> Result<Arc<WetMask>> {
+    match <[_; 1]>::try_from(read_planes(opening, meta, shape)?) {
+        Ok([mask]) => Ok(mask),
+        Err(_) => Err(opening
+            .group
+            .error(ErrorKind::Metadata, &meta.name, "a flat mask has levels")
+            .expected("(y, x)")
+            .found(format!("{:?}", meta.shape))),
     }
 }
 
@@ -239,6 +267,15 @@ fn mask_axes(opening: &Opening<'_>, meta: &ArrayMeta) -> Result<Vec<Axis>> {
         return Err(group
             .error(ErrorKind::Metadata, &meta.name, "a mask is empty")
             .found(format!("{:?}", meta.shape)));
+    }
+    let level = axes.iter().position(|a| *a == Axis::Level);
+    if let Some(levels) = level.map(|axis| meta.shape[axis])
+        && levels > MOST_LEVELS
+    {
+        return Err(group
+            .error(ErrorKind::Metadata, &meta.name, "impossibly many levels")
+            .expected(format!("at most {MOST_LEVELS}"))
+            .found(levels));
     }
     Ok(axes)
 }

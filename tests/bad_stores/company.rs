@@ -75,6 +75,32 @@ fn arrays_that_nobody_asked_for_are_warnings_and_wanted_ones_errors() {
 }
 
 #[test]
+fn masks_of_levels_that_nobody_asked_for_may_be_broken() {
+    let build = || {
+        let store = TestStore::good(true);
+        let shape = [NY as u64, NX as u64];
+        for name in ["mask_0", "mask_3"] {
+            let plain = Bend::default();
+            let wet = vec![1i8; CELLS];
+            store
+                .writer
+                .array(name, &["y", "x"], &shape, &shape, "int8", &plain, &wet);
+        }
+        store.flat("so_3", &Bend::default());
+        store
+    };
+    let metadata = |store: &TestStore| write(store.file("mask_3/zarr.json"), "{");
+    let chunk = |store: &TestStore| write(store.file("mask_3/c/0/0"), "");
+    for damage in [&metadata as &dyn Fn(&TestStore), &chunk] {
+        let store = build();
+        damage(&store);
+        warned(&zos_reads(&store), &["mask_3", "not used"]);
+        let e = Store::open(store.root(), &wanting(&["zos", "so_3"])).unwrap_err();
+        assert_eq!(e.array_name(), Some("mask_3"), "{e:?}");
+    }
+}
+
+#[test]
 fn fields_that_need_not_be_understood_are_not() {
     let store = TestStore::good(true);
     let may = json!({"name": "x", "must_understand": false});
