@@ -19,7 +19,7 @@ use burn::tensor::Device;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Makes an [`OceanLoader`]. FirstPass with [`OceanLoader::builder`], end with [`build`](Self::build).
+/// Makes an [`OceanLoader`]. Begin with [`OceanLoader::builder`], end with [`build`](Self::build).
 ///
 /// Method names are those of Burn's `DataLoaderBuilder` where both have the thing: `batch_size`,
 /// `shuffle`, `num_workers`, `build`. As there, the order is sequential unless something else is asked
