@@ -1,6 +1,6 @@
 //! Tests of `slots`, in a file of their own: `tests/loom` builds that one with other locks.
 
-use crate::host::slots::{Pooled, SlotBounds, Slots, Taken};
+use crate::host::slots::{Pooled, Refused, SlotBounds, Slots, Taken};
 use crate::sync::{Mutex, lock};
 use std::time::Duration;
 
@@ -10,50 +10,48 @@ impl Pooled for Box<[u8]> {
     }
 }
 
-fn slots(keep: usize, limit: Option<usize>, freed_later: bool) -> Slots<Box<[u8]>> {
-    Slots::new(SlotBounds {
-        keep,
-        limit,
-        freed_later,
-    })
+fn slots(keep: usize, limit: Option<usize>) -> Slots<Box<[u8]>> {
+    Slots::new(SlotBounds { keep, limit })
 }
 
-/// A buffer of this size, and the sizes of those that the caller had to free.
-fn take(slots: &Slots<Box<[u8]>>, bytes: usize) -> (Box<[u8]>, Vec<usize>) {
-    match slots.take(bytes, Duration::ZERO).unwrap() {
-        Taken::Free(slot) => (slot, Vec::new()),
-        Taken::Allocate(unwanted) => {
-            let unwanted = unwanted.iter().map(|slot| slot.len()).collect();
-            (vec![0; bytes].into(), unwanted)
-        }
+fn admit(slots: &Slots<Box<[u8]>>, n: usize, timeout: Duration) -> Result<(), Refused> {
+    slots.admit(n, timeout, &|| false)
+}
+
+/// A buffer of this size, and the size of the one that the caller had to free.
+fn take(slots: &Slots<Box<[u8]>>, bytes: usize) -> (Box<[u8]>, Option<usize>) {
+    admit(slots, 1, Duration::ZERO).unwrap();
+    match slots.take(bytes) {
+        Taken::Free(slot) => (slot, None),
+        Taken::Allocate(outgrown) => (vec![0; bytes].into(), outgrown.map(|slot| slot.len())),
     }
 }
 
 #[test]
-fn one_more_than_are_kept_is_freed_at_once_or_by_the_next_that_allocates() {
-    for freed_later in [false, true] {
-        let slots = slots(1, None, freed_later);
+fn one_more_than_are_kept_is_freed_and_as_many_as_are_expected_are_kept() {
+    for expected in [0, 2] {
+        let slots = slots(1, None);
+        slots.expect(expected);
         let [small, large] = [10, 100].map(|bytes| take(&slots, bytes).0);
         assert!(slots.give_back(small).is_none());
         let surplus = slots.give_back(large).map(|slot| slot.len());
-        let (_, unwanted) = take(&slots, 1000);
-        match freed_later {
-            false => assert_eq!((surplus, unwanted), (Some(10), vec![])),
-            true => assert_eq!((surplus, unwanted), (None, vec![10])),
-        }
-        assert_eq!(slots.counts().bytes, 1100, "the largest stays");
+        let (surplus_is, bytes) = match expected {
+            2 => (None, 110),
+            _ => (Some(10), 100),
+        };
+        assert_eq!((surplus, slots.counts().bytes), (surplus_is, bytes));
     }
 }
 
 #[test]
 fn a_buffer_a_little_too_small_makes_room_and_a_much_smaller_one_stays() {
-    let slots = slots(3, None, false);
+    let slots = slots(3, None);
     let held = [10, 60].map(|bytes| take(&slots, bytes).0);
     for slot in held {
         assert!(slots.give_back(slot).is_none());
     }
     let (slot, unwanted) = take(&slots, 100);
-    assert_eq!(unwanted, [60]);
+    assert_eq!(unwanted, Some(60));
     assert!(slots.give_back(slot).is_none());
     // At least, and at most twice, what is asked for.
     assert_eq!(take(&slots, 50).0.len(), 100);
@@ -63,12 +61,13 @@ fn a_buffer_a_little_too_small_makes_room_and_a_much_smaller_one_stays() {
 
 #[test]
 fn a_failed_allocation_gives_its_place_back() {
-    let slots = slots(1, Some(1), false);
-    assert!(matches!(
-        slots.take(10, Duration::ZERO),
-        Ok(Taken::Allocate(_))
-    ));
-    assert!(slots.take(10, Duration::ZERO).is_err());
+    let slots = slots(1, Some(1));
+    admit(&slots, 1, Duration::ZERO).unwrap();
+    assert!(matches!(slots.take(10), Taken::Allocate(None)));
+    let refused = admit(&slots, 1, Duration::ZERO).unwrap_err();
+    assert!(matches!(refused, Refused::Exhausted(counts) if counts.leased == 1));
+    let never = admit(&slots, 2, Duration::MAX);
+    assert_eq!(never, Err(Refused::Never(1)));
     slots.allocation_failed(10);
     let counts = slots.counts();
     assert_eq!((counts.leased, counts.bytes, counts.allocations), (0, 0, 1));
@@ -77,14 +76,14 @@ fn a_failed_allocation_gives_its_place_back() {
 
 #[test]
 fn threads_share_fewer_buffers_than_they_are() {
-    let slots = slots(2, Some(2), false);
+    let slots = slots(2, Some(2));
     let out = Mutex::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..5 {
-                    let taken = slots.take(8, Duration::MAX).unwrap();
-                    let mut slot = match taken {
+                    admit(&slots, 1, Duration::MAX).unwrap();
+                    let mut slot = match slots.take(8) {
                         Taken::Free(slot) => slot,
                         Taken::Allocate(_) => vec![0; 8].into(),
                     };
