@@ -128,13 +128,9 @@ impl<'a> Examination<'a> {
         let mut findings = Vec::new();
         let said = group.warnings.iter();
         findings.extend(said.filter_map(|warning| consolidated(data, warning)));
-        findings.extend(group.unusable.values().map(|e| {
-            let finding = Finding::of(e, data, kind_of(e));
-            let severity = Severity::Warning;
-            Finding {
-                severity,
-                ..finding
-            }
+        findings.extend(group.unusable.values().map(|e| Finding {
+            severity: Severity::Warning,
+            ..Finding::of(e, data, kind_of(e))
         }));
         let time = self.options.time();
         if is_masks_alone(&group, time) {
@@ -170,8 +166,8 @@ impl<'a> Examination<'a> {
             findings.extend(axes::check_levels(&group, &mut opening, store));
             let seen = self.look(&group, store)?;
             let known: HashSet<_> = findings.iter().filter_map(file_defect).collect();
-            let unexplained = seen.findings.iter().filter(|f| !is_hole(store, f, &known));
-            let unexplained: Vec<Finding> = unexplained.cloned().collect();
+            let unexplained = |f: &&Finding| !is_hole(store, f, &known);
+            let unexplained: Vec<_> = seen.findings.iter().filter(unexplained).cloned().collect();
             findings.extend(unexplained);
             findings.extend(seen.constants(store));
             let full = (self.depth == Depth::Full).then_some(&seen);
