@@ -83,7 +83,7 @@ mod tests {
     fn blocks_end_where_chunks_do() {
         let cut: Vec<_> = blocks(3..11, 4).collect();
         assert_eq!(cut, [3..4, 4..8, 8..11]);
-        assert_eq!(blocks(0..4, 4).collect::<Vec<_>>(), [0..4]);
-        assert_eq!(blocks(5..6, 100).collect::<Vec<_>>(), [5..6]);
+        assert!(blocks(0..4, 4).eq(std::iter::once(0..4)));
+        assert!(blocks(5..6, 100).eq(std::iter::once(5..6)));
     }
 }
