@@ -5,7 +5,7 @@
 //! filters, order F, codecs in another order - goes through zarrs and costs one buffer and one
 //! copy; what compresses is decoded here even then, because zarrs believes what the bytes say of
 //! their size. To decode another codec directly, add a variant of [`Compression`], an arm in
-//! [`DirectCodec::decompress`] and a file in `codec`.
+//! [`DirectCodec`] and a file in `codec`.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::zarr::array::ZarrArray;
